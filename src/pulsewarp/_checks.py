@@ -1,0 +1,82 @@
+"""Sentences for bad input: each names the value, the limit and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def nearest(word: object, valid: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the valid word nearest to `word`, or an empty string."""
+    match = difflib.get_close_matches(str(word).lower(), list(valid), n=1, cutoff=0.5)
+    return f" Did you mean {match[0]!r}?" if match else ""
+
+
+def choice(name: str, value: object, valid: Iterable[str]) -> str:
+    """Return `value` when it is one of `valid`; otherwise raise a ValueError naming them all."""
+    words = list(valid)
+    if isinstance(value, str) and value in words:
+        return value
+    raise ValueError(f"Unknown {name} {value!r}; use one of {', '.join(words)}.{nearest(value, words)}")
+
+
+def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = None, remedy: str = "") -> int:
+    """Return `value` as an int when it is a whole number in [least, most]; otherwise raise a ValueError."""
+    wanted = f"a whole number of at least {least}" + (f" and at most {most}" if most is not None else "")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} is {value!r}, but must be {wanted}.{_tail(remedy)}") from None
+    if isinstance(value, bool) or number < least or (most is not None and number > most):
+        raise ValueError(f"{name} is {value!r}, but must be {wanted}.{_tail(remedy)}")
+    return number
+
+
+def positive_number(name: str, value: Any, *, zero: bool = False) -> float:
+    """Return `value` as a float when it is finite and positive (or zero, if allowed)."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if isinstance(value, bool) or not np.isfinite(number) or number < 0 or (number == 0 and not zero):
+        raise ValueError(f"{name} is {value!r}, but must be a finite number {'of at least' if zero else 'above'} 0.")
+    return number
+
+
+def matrix(name: str, value: Any) -> NDArray[Any]:
+    """Return `value` as a two-dimensional numeric array without NaN, infinity or an empty side."""
+    array = np.asarray(value)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"{name} has shape {array.shape}, but must have two dimensions, neither of them empty; "
+            f"write it as a list of rows, such as [[1, 2], [3, 4]]."
+        )
+    if array.dtype.kind == "b" or not (array.dtype.kind in "iuf" or array.dtype.kind == "V"):
+        raise ValueError(f"{name} holds {array.dtype} values, but must hold integers or real floats.")
+    if array.dtype.kind not in "iu":
+        bad = np.argwhere(~np.isfinite(array.astype(np.float64)))
+        if bad.size:
+            row, column = (int(i) for i in bad[0])
+            raise ValueError(
+                f"{name}[{row}, {column}] is {array[row, column]}, but every element must be finite; replace it first."
+            )
+    return array
+
+
+def known_keywords(caller: str, given: Mapping[str, object], valid: Iterable[str]) -> None:
+    """Raise a TypeError when `given` has a key that `valid` lacks, naming the nearest valid one."""
+    words = list(valid)
+    for key in given:
+        if key not in words:
+            raise TypeError(
+                f"{caller} does not know the keyword {key!r};{nearest(key, words)} Valid: {', '.join(words)}."
+            )
+
+
+def _tail(remedy: str) -> str:
+    return f" {remedy}" if remedy else ""
