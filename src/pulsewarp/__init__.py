@@ -10,9 +10,9 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-_SUBMODULES = (
-    "bench", "chips", "figures", "guide", "ledger", "lesson", "matmul", "roofline", "simt", "systolic", "widgets",
-)  # fmt: skip
+_SUBMODULES = frozenset(
+    "bench chips figures guide ledger lesson matmul roofline simt systolic widgets".split()
+)
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -44,7 +44,8 @@ def positive_number(name: str, value: Any, *, zero: bool = False) -> float:
     except (TypeError, ValueError):
         number = float("nan")
     if isinstance(value, bool) or not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        raise ValueError(f"{name} is {value!r}, but must be a finite number {'of at least' if zero else 'above'} 0.")
+        limit = "of at least 0" if zero else "above 0"
+        raise ValueError(f"{name} is {value!r}, but must be a finite number {limit}.")
     return number
 
 
@@ -63,7 +64,8 @@ def matrix(name: str, value: Any) -> NDArray[Any]:
         if bad.size:
             row, column = (int(i) for i in bad[0])
             raise ValueError(
-                f"{name}[{row}, {column}] is {array[row, column]}, but every element must be finite; replace it first."
+                f"{name}[{row}, {column}] is {array[row, column]}, but every element must be finite; "
+                f"replace it first."
             )
     return array
 

@@ -1,0 +1,145 @@
+"""Every environment in which the project must hold, one session each. `make test` runs them all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+nox.needs_version = ">=2024.10.9"
+nox.options.default_venv_backend = "uv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.error_on_missing_interpreters = True
+nox.options.sessions = ["lint", "types", "unit", "newest", "colab", "floors"]
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # uv lives there
+
+
+def find_pythons() -> dict[str, str]:
+    """Return the Pythons that are here, newest first: version -> path."""
+    script = ["sh", str(ROOT / "tools" / "find_python.sh")]
+    paths = subprocess.run(script, check=True, capture_output=True, text=True).stdout.split()
+    ask = "import sys; print(*sys.version_info[:2], sep='.')"
+    return {
+        subprocess.run([path, "-c", ask], check=True, capture_output=True, text=True).stdout.strip(): path
+        for path in paths
+    }
+
+
+PYTHONS = find_pythons()
+NEWEST, OLDEST = list(PYTHONS)[0], list(PYTHONS)[-1]
+# nox and uv look interpreters up by version on PATH: the ones that start come first there.
+os.environ["PATH"] = os.pathsep.join([*(str(Path(p).parent) for p in PYTHONS.values()), os.environ["PATH"]])
+FAST = ["-m", "not browser and not lab and not bench"]
+COLAB = ROOT / "tests" / "colab-constraints.txt"
+
+
+def group(name: str) -> list[str]:
+    return ["--group", name]
+
+
+def say(session: nox.Session) -> None:
+    session.log("Pythons found: " + ", ".join(f"{version} ({path})" for version, path in PYTHONS.items()))
+    session.log(f"this session: {session.python}")
+
+
+def browser(session: nox.Session) -> None:
+    """Find a browser, or fetch one; under CI a missing one is a failure."""
+    path = session.run("python", "tools/find_browser.py", silent=True)
+    session.env["PULSEWARP_BROWSER"] = str(path).strip().splitlines()[-1]
+    session.log(f"browser: {session.env['PULSEWARP_BROWSER']}")
+
+
+def nbval(session: nox.Session) -> None:
+    """Run every notebook; strict nbval compares each kept output."""
+    session.run(
+        "pytest", "--nbval", "--nbval-current-env", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider",
+        "notebooks", env={"PULSEWARP_SKIP": "1"},
+    )  # fmt: skip
+
+
+@nox.session(python=NEWEST)
+def lint(session: nox.Session) -> None:
+    """Ruff and the import floors."""
+    say(session)
+    session.install("-e", ".", *group("check"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports")
+
+
+@nox.session(python=NEWEST)
+def types(session: nox.Session) -> None:
+    """Python's types and JavaScript's."""
+    session.install("-e", ".", *group("check"))
+    session.run("mypy")
+    session.run("npx", "--yes", "--package", "typescript@~5.9.0", "tsc", "-p", "tsconfig.json")
+
+
+@nox.session(python=list(PYTHONS))
+def unit(session: nox.Session) -> None:
+    """Unit and reference tests and doctests on each Python that is here, newest of everything.
+
+    On the oldest, annotations are enforced at run time as well.
+    """
+    say(session)
+    session.install("-e", ".[lab]", *group("test"), *group("check"))
+    enforced = {"PULSEWARP_BEARTYPE": "1"} if session.python == OLDEST and len(PYTHONS) > 1 else {}
+    session.run(
+        "pytest", "-n", "2", *FAST, "--doctest-modules", "tests", "src", *session.posargs, env=enforced
+    )
+
+
+@nox.session(python=NEWEST)
+def newest(session: nox.Session) -> None:
+    """Notebooks, scenes and JupyterLab with the newest of everything."""
+    session.install("-e", ".[lab]", *group("test"), *group("browser"))
+    nbval(session)
+    browser(session)
+    session.run("pytest", "-n", "2", "--dist", "loadfile", "-m", "browser or lab", "tests")
+
+
+@nox.session(python=NEWEST)
+def colab(session: nox.Session) -> None:
+    """Unit tests, notebooks, scenes and classic Notebook in an environment of Colab's age."""
+    say(session)
+    session.install("-r", str(COLAB), "-e", ".", *group("test"), *group("browser"))
+    session.run("pytest", "-n", "2", *FAST, "tests")
+    nbval(session)
+    browser(session)
+    session.run("pytest", "-n", "2", "--dist", "loadfile", "-m", "browser or lab", "tests")
+
+
+@nox.session(python=OLDEST)
+def floors(session: nox.Session) -> None:
+    """Unit tests with the lowest versions that our floors allow."""
+    say(session)
+    session.install("--resolution", "lowest-direct", "-e", ".[jax]")
+    session.install(*group("test"))
+    session.run("pytest", "-n", "2", *FAST, "tests")
+
+
+@nox.session(python=NEWEST)
+def bench(session: nox.Session) -> None:
+    """Measure; never part of the tests."""
+    session.install("-e", ".[lab]", *group("test"), *group("browser"))
+    browser(session)
+    session.run("python", "benchmarks/run.py", *session.posargs)
+
+
+@nox.session(python=NEWEST)
+def notebooks(session: nox.Session) -> None:
+    """Execute the notebooks and keep the outputs that nbval compares."""
+    session.install("-e", ".[lab]", *group("test"))
+    session.run("python", "tools/keep_outputs.py", *session.posargs, env={"PULSEWARP_SKIP": "1"})
+
+
+@nox.session(python=NEWEST)
+def picture(session: nox.Session) -> None:
+    """Draw the README's picture from the product."""
+    session.install("-e", ".", *group("browser"))
+    browser(session)
+    session.run("python", "tools/picture.py")
