@@ -30,7 +30,7 @@ def find_pythons() -> dict[str, str]:
 
 
 PYTHONS = find_pythons()
-NEWEST, OLDEST = list(PYTHONS)[0], list(PYTHONS)[-1]
+NEWEST, *_, OLDEST = [*PYTHONS, *PYTHONS]  # the same one twice where only one is found
 # nox and uv look interpreters up by version on PATH: the ones that start come first there.
 os.environ["PATH"] = os.pathsep.join([*(str(Path(p).parent) for p in PYTHONS.values()), os.environ["PATH"]])
 FAST = ["-m", "not browser and not lab and not bench"]

@@ -10,9 +10,19 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-_SUBMODULES = frozenset(
-    "bench chips figures guide ledger lesson matmul roofline simt systolic widgets".split()
-)
+_SUBMODULES = [
+    "bench",
+    "chips",
+    "figures",
+    "guide",
+    "ledger",
+    "lesson",
+    "matmul",
+    "roofline",
+    "simt",
+    "systolic",
+    "widgets",
+]
 
 
 def __getattr__(name: str) -> ModuleType:
