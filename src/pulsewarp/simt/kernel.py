@@ -1,0 +1,204 @@
+"""A matrix product as a kernel: one thread per result element, every lane with its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pulsewarp import _checks
+from pulsewarp.simt._instruction import LANES, Instruction
+from pulsewarp.simt.trace import WarpTrace, simulate
+
+MOST_WARPS = 64  # the most that any SM of compute capability 7.0 to 12.0 keeps resident
+MOST_VALUES = 2**22  # lane values kept: warps x instructions x 32
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Kernel:
+    """A kernel executed lane by lane: its programs, and the value each lane holds after each instruction.
+
+    Parameters
+    ----------
+    a, b : ndarray, shapes (m, k) and (k, n)
+        The operands.
+    programs : tuple of tuples of Instruction
+        One program per warp, as `simulate` takes them.
+    blocks : tuple of int
+        The block of each warp.
+    lane_values : tuple of ndarray, each (instructions, 32)
+        Per warp, what each lane writes at each instruction: the loaded element, the new sum, or the
+        stored result. Lanes that are off hold 0.
+    active_lanes : tuple of int
+        Per warp, how many lanes have a thread; they are the first ones.
+    result : ndarray, shape (m, n)
+        What the threads stored.
+
+    Examples
+    --------
+    >>> kernel = matmul_kernel([[1, 2], [3, 4]], [[5, 6], [7, 8]])
+    >>> kernel
+    Kernel(2x2 @ 2x2: 4 threads, 1 warp, 7 instructions each)
+    >>> kernel.simulate(schedulers=1, policy="gto")
+    WarpTrace(1 warp, 1 scheduler, gto: 7 instructions in 51 cycles)
+    """
+
+    a: NDArray[Any]
+    b: NDArray[Any]
+    programs: tuple[tuple[Instruction, ...], ...]
+    blocks: tuple[int, ...]
+    lane_values: tuple[NDArray[Any], ...]
+    active_lanes: tuple[int, ...]
+    result: NDArray[Any]
+
+    def simulate(
+        self, *, schedulers: int = 4, policy: str = "lrr", max_outstanding: int | None = None
+    ) -> WarpTrace:
+        """Return the trace of this kernel's warps on one SM; its `kernel` is this one. See `simulate`."""
+        trace = simulate(
+            self.programs,
+            schedulers=schedulers,
+            policy=policy,
+            max_outstanding=max_outstanding,
+            blocks=self.blocks,
+        )
+        return replace(trace, kernel=self)
+
+    def __repr__(self) -> str:
+        (m, k), n = self.a.shape, self.b.shape[1]
+        warps = len(self.programs)
+        return (
+            f"Kernel({m}x{k} @ {k}x{n}: {m * n} thread{'s' * (m * n > 1)}, "
+            f"{warps} warp{'s' * (warps > 1)}, {len(self.programs[0])} instructions each)"
+        )
+
+
+def matmul_kernel(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    threads_per_block: int = 256,
+    load_latency: int = 18,
+    load_interval: int = 1,
+    sum_latency: int = 4,
+    store_latency: int = 1,
+) -> Kernel:
+    """Return the naive kernel of ``a @ b``: a thread per result element, executed lane by lane.
+
+    Thread ``i`` computes element ``(i // n, i % n)``: for every ``k`` it loads its element of A, then of
+    B, and adds their product to a sum that starts at 0; at the end it stores the sum. Threads are dealt to
+    warps 32 at a time, so a 4x4 product is half a warp (16 of 32 lanes on) and 16x16 is 8 warps.
+
+    Modelled: every lane's values, in program order, products and sums in the accumulator type. Not
+    modelled: address arithmetic and loop control (a real kernel issues those too), the single rounding of
+    a fused FFMA, caches and coalescing (each load takes `load_latency`).
+
+    Parameters
+    ----------
+    a, b : array_like, shapes (m, k) and (k, n)
+        The operands. At most 64 warps of results, 2048 elements: what one SM can hold.
+    threads_per_block : int
+        A multiple of 32 up to 1024.
+    load_latency, load_interval, sum_latency, store_latency : int
+        Cycles. Illustrative: FFMA to a dependent FFMA takes 4 cycles on Volta to Hopper (Jia et al. 2018 and
+        later measurements); a load that hits L1 takes 28 to 43 and one from memory several hundred, so 18
+        is short enough to be watched, not a measurement. Nothing waits for a store.
+
+    Returns
+    -------
+    Kernel
+        With ``result`` equal to ``a @ b``.
+
+    Raises
+    ------
+    ValueError
+        When the shapes do not match or the product is too large for one SM.
+
+    Examples
+    --------
+    >>> kernel = matmul_kernel([[1, 2], [3, 4]], [[5, 6], [7, 8]])
+    >>> kernel.result.tolist()
+    [[19, 22], [43, 50]]
+    >>> kernel.lane_values[0][2, :4].tolist()  # the sums after the first FFMA
+    [5, 6, 15, 18]
+    """
+    a, b = _checks.matrix("a", a), _checks.matrix("b", b)
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(
+            f"a is {a.shape[0]}x{a.shape[1]} and b is {b.shape[0]}x{b.shape[1]}, but a must have as many "
+            f"columns as b has rows; transpose one of them or change a shape."
+        )
+    threads_per_block = _checks.whole_number("threads_per_block", threads_per_block, least=LANES, most=1024)
+    if threads_per_block % LANES:
+        raise ValueError(
+            f"threads_per_block is {threads_per_block}, but must be a multiple of 32; "
+            f"use {threads_per_block // LANES * LANES} or {(threads_per_block // LANES + 1) * LANES}."
+        )
+    (m, k), n = a.shape, b.shape[1]
+    warps = -(-m * n // LANES)
+    if warps > MOST_WARPS:
+        raise ValueError(
+            f"The {m}x{n} result needs {warps} warps, but one SM holds at most {MOST_WARPS} "
+            f"({MOST_WARPS * LANES} elements); take a smaller product."
+        )
+    if warps * (3 * k + 1) * LANES > MOST_VALUES:
+        raise ValueError(
+            f"The product has {warps * (3 * k + 1) * LANES} lane values, but at most {MOST_VALUES} are kept; "
+            f"take k of at most {(MOST_VALUES // (warps * LANES) - 1) // 3}."
+        )
+    accumulator = _accumulator(a, b)
+    wide_a, wide_b = a.astype(accumulator), b.astype(accumulator)
+    thread = np.arange(warps * LANES)
+    on = thread < m * n
+    row, column = np.where(on, thread // n, 0), np.where(on, thread % n, 0)
+    values = np.zeros((3 * k + 1, warps * LANES), accumulator)
+    total = np.zeros(warps * LANES, accumulator)
+    for step in range(k):  # the threads' program order; lanes and warps are independent of each other
+        values[3 * step] = wide_a[row, step]
+        values[3 * step + 1] = wide_b[step, column]
+        total = total + wide_a[row, step] * wide_b[step, column]
+        values[3 * step + 2] = total
+    values[-1] = total
+    values[:, ~on] = 0
+    values.setflags(write=False)
+
+    def program(lanes: int) -> tuple[Instruction, ...]:
+        step = (
+            Instruction("mem", load_latency, load_interval, "r4", (), "LDG r4, [A]", lanes),
+            Instruction("mem", load_latency, load_interval, "r5", (), "LDG r5, [B]", lanes),
+            Instruction("alu", sum_latency, 1, "r6", ("r4", "r5", "r6"), "FFMA r6, r4, r5, r6", lanes),
+        )
+        store = (Instruction("mem", store_latency, load_interval, None, ("r6",), "STG [C], r6", lanes),)
+        return (*(step * k), *store)
+
+    active = tuple(min(LANES, m * n - w * LANES) for w in range(warps))
+    distinct = {lanes: program(lanes) for lanes in set(active)}
+    result = total[on].reshape(m, n)
+    result.setflags(write=False)
+    return Kernel(
+        a=_read_only(a),
+        b=_read_only(b),
+        programs=tuple(distinct[lanes] for lanes in active),
+        blocks=tuple(w * LANES // threads_per_block for w in range(warps)),
+        lane_values=tuple(values[:, w * LANES : (w + 1) * LANES] for w in range(warps)),
+        active_lanes=active,
+        result=result,
+    )
+
+
+def _accumulator(a: NDArray[Any], b: NDArray[Any]) -> np.dtype[Any]:
+    """Return the type of products and sums, by the same rule as the systolic array's."""
+    if a.dtype == b.dtype == np.int8:
+        return np.dtype(np.int32)
+    joint = np.result_type(a, b)
+    if joint.kind in "iu":
+        return np.dtype(np.int64)
+    return np.dtype(np.float64 if joint == np.float64 else np.float32)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    own = np.array(array, order="C")
+    own.setflags(write=False)
+    return own
