@@ -1,0 +1,297 @@
+// The anatomy every scene shares, wired once: title and cycle, rule, picture with side panels, legend,
+// caption, transport with chapters, table, copy as Python, help; film strip where motion is unwanted.
+//
+// A scene file has three parts, layout (pure), draw (pure), render (short), and ends in
+//
+//   import { stage } from "./kit/stage.js";
+//   export default { render: stage((packed, options) => ({ title, rule, ..., mount })) };
+//
+// `stage` calls the function once per trace with the unpacked wire and the `options` trait; what it
+// returns is a `Scene` (below). `Scene.mount` is called once for the stage and once for each still of the
+// film strip; it returns a `Picture` whose `show` draws one frame.
+
+import { browserFrames, clock } from "./clock.js";
+import { h, set, uniquePrefix, write } from "./dom.js";
+import { hear, hosted, save } from "./host.js";
+import { KEYS, keyboard } from "./keyboard.js";
+import { media, theme, visibility, width } from "./theme.js";
+import { transport } from "./transport.js";
+import { unpack } from "./wire.js";
+
+/** @typedef {import("./wire.js").Packed} Packed */
+/** @typedef {import("./transport.js").Chapter} Chapter */
+/** @typedef {{title?: string, rate?: number} & Record<string, any>} Options the `options` trait */
+/** @typedef {{caption: string, head: string[], rows: (string | number)[][]}} Table the frame as a table */
+/** @typedef {{cycle: number, playing: boolean, selected: number[], theme: string}} Frame */
+/**
+ * @typedef {object} Picture
+ * @property {HTMLElement} el the picture itself; focusable parts are the stage's business
+ * @property {HTMLElement[]} [panels] beside it, or below it where the screen is narrow
+ * @property {HTMLElement} [legend]
+ * @property {(frame: Frame) => void} show draw one frame; pure in `frame`
+ * @property {(width: number) => void} [resize] called before the first `show` and when the width changes
+ */
+/**
+ * @typedef {object} Tools what `mount` is given
+ * @property {AbortSignal} signal ends with the view
+ * @property {boolean} still true for a still of the film strip: no panels, no legend wanted
+ * @property {string} prefix for ids inside this mount
+ * @property {(selected: number[]) => void} select the reader points at a place (`[]`: at none)
+ */
+/**
+ * @typedef {object} Scene
+ * @property {string} title what machine this is
+ * @property {string} rule the rule it obeys, one line
+ * @property {string} simplified what is simplified, one line
+ * @property {number} cycles how many frames: 0 .. cycles - 1
+ * @property {string} [unit] what one frame is; "cycle" if left out
+ * @property {number} [rate] cycles a second at first
+ * @property {Chapter[]} chapters
+ * @property {number[]} stills cycles of the film strip
+ * @property {(t: number) => {now: string, phase: string}} clockText what stands at the title's right
+ * @property {(tools: Tools) => Picture} mount
+ * @property {(t: number, selected: number[]) => string[]} caption the frame in words; THE describe function
+ * @property {(t: number, selected: number[]) => Table} table the frame as a table, windowed where large
+ * @property {(selected: number[], key: string) => number[] | null} [move] arrow keys inside the picture
+ * @property {string} [pictureLabel] name of the picture for a screen reader
+ * @property {string} python one line of Python that recreates the run
+ * @property {string[]} help sentences for the help panel
+ */
+
+/**
+ * Turn a scene into anywidget's `render`.
+ * @param {(packed: Packed, options: Options) => Scene} open
+ */
+export function stage(open) {
+  return hosted(({ model, el, signal }) => {
+    const root = h("div", { class: "pw", tabindex: 0, role: "group", "data-lm-suppress-shortcuts": "true" });
+    root.append(h("p", { class: "pw-wait" }, "Reading the recorded run."));
+    el.append(root);
+    signal.addEventListener("abort", () => root.remove(), { once: true });
+    theme(root, signal);
+
+    /** @type {AbortController | null} */
+    let shown = null;
+    const show = async () => {
+      shown?.abort();
+      const own = (shown = new AbortController());
+      try {
+        const scene = open(await unpack(model.get("trace")), model.get("options") ?? {});
+        if (!own.signal.aborted && !signal.aborted) play(scene, { root, model, signal: own.signal });
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        root.replaceChildren(h("p", { class: "pw-wait", role: "alert" }, `This scene cannot be drawn. ${reason}`));
+        throw error;
+      }
+    };
+    signal.addEventListener("abort", () => shown?.abort(), { once: true });
+    hear(model, "trace", signal, show);
+    show();
+  });
+}
+
+/**
+ * @param {Scene} scene
+ * @param {{root: HTMLElement, model: import("./host.js").Model, signal: AbortSignal}} view
+ */
+function play(scene, { root, model, signal }) {
+  const prefix = uniquePrefix();
+  const options = model.get("options") ?? {};
+  const unit = scene.unit ?? "cycle";
+  let selected = /** @type {number[]} */ ([...(model.get("selected") ?? [])]);
+  let still = false; // the reader wants no motion
+
+  const time = clock({
+    cycles: scene.cycles,
+    start: model.get("cursor"),
+    rate: options.rate ?? scene.rate ?? 1,
+    chapters: scene.chapters.map((chapter) => chapter.cycle),
+    frames: browserFrames(),
+    signal,
+  });
+  const toggle = () => (still ? time.step(1) : time.toggle());
+  /** @param {number[]} next */
+  const select = (next) => {
+    if (next.length === selected.length && next.every((value, i) => value === selected[i])) return;
+    selected = next;
+    paint(time.now());
+    later("selected", () => selected);
+  };
+
+  const picture = scene.mount({ signal, still: false, prefix, select });
+  const heading = h("h3", { id: `${prefix}-title` }, options.title ?? scene.title);
+  const now = h("p", { class: "pw-cycle" });
+  const phase = h("p", { class: "pw-phase" });
+  const caption = h("div", { class: "pw-caption", id: `${prefix}-caption`, "aria-live": "polite" });
+  const frame = h("div", {
+    class: "pw-picture", tabindex: scene.move ? 0 : null, role: "group",
+    "aria-label": scene.pictureLabel ?? scene.title, "aria-describedby": `${prefix}-caption`,
+  }, picture.el);
+  const controls = transport({
+    time, unit, toggle, signal, chapters: scene.chapters,
+    valueText: (t) => `${scene.clockText(t).now}, ${scene.clockText(t).phase}`,
+  });
+  const table = h("div", { class: "pw-drawer", id: `${prefix}-table`, hidden: true, tabindex: 0, role: "region", "aria-label": "This frame as a table" });
+  const help = h("div", { class: "pw-drawer", id: `${prefix}-help`, hidden: true }, ...helpText(scene));
+  const film = h("div", { class: "pw-film", hidden: true, role: "region", "aria-label": "Film strip" });
+
+  const tableButton = drawerButton("Table", table, signal, () => paint(time.now()));
+  const helpButton = drawerButton("Help", help, signal, () => {});
+  const copyButton = copier(scene.python, signal);
+  const foot = h("div", { class: "pw-foot", role: "group", "aria-label": "More" }, tableButton, copyButton.el, helpButton);
+
+  const shell = h("div", { class: "pw-shell" },
+    h("header", { class: "pw-head" },
+      h("div", { class: "pw-titles" }, heading, h("p", { class: "pw-rule" }, scene.rule)),
+      h("div", { class: "pw-time" }, now, phase)),
+    h("div", { class: "pw-body" },
+      h("div", { class: "pw-main" }, frame, picture.legend),
+      picture.panels?.length ? h("div", { class: "pw-side" }, ...picture.panels) : null),
+    caption, controls.el, foot, copyButton.text, table, help, film,
+    h("p", { class: "pw-simplified" }, scene.simplified));
+  root.replaceChildren(shell);
+  set(root, { "aria-labelledby": `${prefix}-title`, "aria-keyshortcuts": "Space ArrowLeft ArrowRight Home End" });
+  signal.addEventListener("abort", () => shell.remove(), { once: true });
+
+  /** @param {import("./clock.js").Moment} moment */
+  function paint(moment) {
+    const { cycle, playing } = moment;
+    picture.show({ cycle, playing, selected, theme: root.dataset.theme ?? "light" });
+    const text = scene.clockText(cycle);
+    write(now, text.now);
+    write(phase, text.phase);
+    controls.show(moment);
+    set(caption, { "aria-live": playing ? "off" : "polite" });
+    const words = scene.caption(cycle, selected);
+    while (caption.children.length > words.length) caption.lastChild?.remove();
+    words.forEach((sentence, i) => write(caption.children[i] ?? caption.appendChild(h("p")), sentence));
+    if (!table.hidden) drawTable(table, scene.table(cycle, selected));
+    set(root, { "data-cycle": cycle, "data-playing": playing });
+  }
+
+  // What crosses to Python: where the playhead rests and what is selected, once things are quiet.
+  /** @type {Record<string, ReturnType<typeof setTimeout>>} */
+  const waiting = {};
+  /** @param {string} name @param {() => any} value */
+  function later(name, value) {
+    clearTimeout(waiting[name]);
+    waiting[name] = setTimeout(() => {
+      if (!time.now().playing) save(model, name, value());
+    }, 200);
+  }
+  signal.addEventListener("abort", () => Object.values(waiting).forEach(clearTimeout), { once: true });
+
+  time.onShow(paint);
+  time.onRest(() => later("cursor", () => time.now().cycle));
+  hear(model, "cursor", signal, (cycle) => time.seek(cycle));
+  hear(model, "selected", signal, (next) => {
+    selected = [...next];
+    paint(time.now());
+  });
+  keyboard({
+    root, picture: frame, time, toggle, signal,
+    move: scene.move && ((key) => {
+      const next = scene.move?.(selected, key);
+      if (next) select(next);
+      return Boolean(next);
+    }),
+  });
+  visibility(root, signal, (seen) => time.setVisible(seen));
+  const repaint = new MutationObserver(() => paint(time.now()));
+  repaint.observe(root, { attributes: true, attributeFilter: ["data-theme"] });
+  signal.addEventListener("abort", () => repaint.disconnect(), { once: true });
+  if (picture.resize) {
+    width(frame, signal, (wide) => {
+      picture.resize?.(wide);
+      paint(time.now());
+    });
+  }
+  paint(time.now());
+
+  const strip = () => {
+    if (film.childElementCount) return;
+    for (const t of scene.stills) {
+      const one = scene.mount({ signal, still: true, prefix: `${prefix}-still-${t}`, select: () => {} });
+      one.resize?.(320);
+      one.show({ cycle: t, playing: false, selected: [], theme: "light" });
+      const words = scene.clockText(t);
+      const open = h("button", { type: "button", class: "pw-link" }, words.now);
+      open.addEventListener("click", () => time.seek(t), { signal });
+      film.append(h("figure", {}, h("div", { class: "pw-still", "aria-hidden": "true" }, one.el),
+        h("figcaption", {}, open, h("span", {}, `${words.phase}. ${scene.caption(t, []).join(" ")}`))));
+    }
+  };
+  media("(prefers-reduced-motion: reduce)", signal, (reduce) => {
+    still = reduce;
+    controls.stepwise = reduce;
+    if (reduce) {
+      time.pause();
+      strip();
+    }
+    film.hidden = !reduce;
+    paint(time.now());
+  });
+  media("print", signal, (printing) => {
+    if (printing) strip();
+  });
+}
+
+/**
+ * @param {HTMLElement} holder
+ * @param {Table} table
+ */
+function drawTable(holder, table) {
+  const [first, ...others] = table.head;
+  holder.replaceChildren(h("table", {}, h("caption", {}, table.caption),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first), ...others.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, ...table.rows.map(([name, ...values]) => h("tr", {}, h("th", { scope: "row" }, name), ...values.map((value) => h("td", {}, value)))))));
+}
+
+/**
+ * @param {string} word
+ * @param {HTMLElement} drawer
+ * @param {AbortSignal} signal
+ * @param {() => void} opened
+ */
+function drawerButton(word, drawer, signal, opened) {
+  const button = h("button", { type: "button", class: "pw-button", "aria-expanded": "false", "aria-controls": drawer.id }, word);
+  button.addEventListener("click", () => {
+    drawer.hidden = !drawer.hidden;
+    set(button, { "aria-expanded": drawer.hidden ? "false" : "true" });
+    if (!drawer.hidden) opened();
+  }, { signal });
+  return button;
+}
+
+/**
+ * Copy a line of Python; where the clipboard is out of reach the line is shown to be copied by hand.
+ * @param {string} python
+ * @param {AbortSignal} signal
+ */
+function copier(python, signal) {
+  const el = h("button", { type: "button", class: "pw-button" }, "Copy as Python");
+  const text = h("pre", { class: "pw-drawer pw-python", hidden: true, tabindex: 0 }, python);
+  el.addEventListener("click", async () => {
+    let word = "Copied";
+    try {
+      await navigator.clipboard.writeText(python);
+    } catch {
+      word = "Copy it from below";
+    }
+    if (signal.aborted) return;
+    text.hidden = false;
+    write(el, word);
+    const back = setTimeout(() => write(el, "Copy as Python"), 2000);
+    signal.addEventListener("abort", () => clearTimeout(back), { once: true });
+  }, { signal });
+  return { el, text };
+}
+
+/** @param {Scene} scene @returns {Node[]} */
+function helpText(scene) {
+  return [
+    ...scene.help.map((sentence) => h("p", {}, sentence)),
+    h("p", {}, scene.simplified),
+    h("dl", { class: "pw-keys" }, ...KEYS.flatMap(([keys, does]) => [h("dt", {}, keys), h("dd", {}, does)])),
+  ];
+}

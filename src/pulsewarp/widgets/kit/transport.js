@@ -1,0 +1,125 @@
+// Buttons, scrub bar with the chapters as marks, speed. `stage` makes one; a scene only names chapters.
+
+import { h, s, set, write } from "./dom.js";
+import { width } from "./theme.js";
+
+/** @typedef {import("./clock.js").Clock} Clock */
+/** @typedef {{cycle: number, label: string}} Chapter */
+
+/** Cycles a second a reader can choose; a scene's own rate is added when it is none of these. */
+export const RATES = [0.5, 1, 2, 4, 8, 15, 30, 60];
+
+const GLYPHS = {
+  home: "M3 3v10M13 3.5 6 8l7 4.5z",
+  back: "M11 3.5 4 8l7 4.5z",
+  play: "M4.5 3 13 8l-8.5 5z",
+  pause: "M5 3v10M11 3v10",
+  on: "M5 3.5 12 8l-7 4.5z",
+  end: "M13 3v10M3 3.5 10 8l-7 4.5z",
+};
+
+/** @param {keyof typeof GLYPHS} name */
+function glyph(name) {
+  return s("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true", class: "pw-glyph" },
+    s("path", { d: GLYPHS[name] }));
+}
+
+/**
+ * Which row each label goes to so that no two touch; -1 where no row has room.
+ * @param {{left: number, width: number}[]} labels in order of `left`
+ * @param {number} rows
+ * @param {number} room the width they share
+ * @returns {number[]}
+ */
+export function labelRows(labels, rows, room) {
+  const free = new Array(rows).fill(-Infinity);
+  return labels.map(({ left, width: wide }) => {
+    if (left + wide > room) return -1;
+    const row = free.findIndex((end) => end + 8 <= left);
+    if (row >= 0) free[row] = left + wide;
+    return row;
+  });
+}
+
+/**
+ * @param {{time: Clock, chapters: Chapter[], unit: string, valueText: (cycle: number) => string,
+ *   toggle: () => void, signal: AbortSignal}} options
+ */
+export function transport({ time, chapters, unit, valueText, toggle, signal }) {
+  /** @param {keyof typeof GLYPHS} name @param {string} label @param {() => void} act */
+  const button = (name, label, act) => {
+    const node = h("button", { type: "button", class: "pw-button pw-icon", "aria-label": label, title: label }, glyph(name));
+    node.addEventListener("click", act, { signal });
+    return node;
+  };
+  const playGlyph = h("span", { class: "pw-slot" });
+  const playWord = h("span", {});
+  const play = h("button", { type: "button", class: "pw-button pw-play" }, playGlyph, playWord);
+  play.addEventListener("click", toggle, { signal });
+
+  const scrub = h("input", {
+    type: "range", class: "pw-scrub", min: 0, max: time.last, step: 1, "aria-label": unit,
+  });
+  scrub.addEventListener("input", () => time.seek(Number(scrub.value)), { signal });
+  const marks = h("div", { class: "pw-chapters" });
+  const labels = chapters.map(({ cycle, label }) => {
+    const node = h("button", { type: "button", class: "pw-chapter", title: `${label}: from ${unit} ${cycle}` }, label);
+    node.addEventListener("click", () => time.seek(cycle), { signal });
+    marks.append(node);
+    return node;
+  });
+
+  const { rate } = time.now();
+  const rates = RATES.includes(rate) ? RATES : [...RATES, rate].sort((a, b) => a - b);
+  const speed = h("select", { class: "pw-select", "aria-label": "Speed" },
+    ...rates.map((each) => h("option", { value: each, selected: each === rate }, `${each === 0.5 ? "½" : each} ${unit}${each > 1 ? "s" : ""}/s`)));
+  speed.addEventListener("change", () => time.setRate(Number(speed.value)), { signal });
+  const stops = h("input", { type: "checkbox" });
+  stops.addEventListener("change", () => time.setStops(stops.checked), { signal });
+
+  const el = h("div", { class: "pw-transport" },
+    h("div", { class: "pw-buttons", role: "group", "aria-label": "Playback" },
+      button("home", `First ${unit}`, time.home), button("back", `One ${unit} back`, () => time.step(-1)), play,
+      button("on", `One ${unit} on`, () => time.step(1)), button("end", `Last ${unit}`, time.end)),
+    h("div", { class: "pw-track" }, scrub, marks),
+    h("div", { class: "pw-pace" }, speed,
+      chapters.length > 1 && h("label", { class: "pw-stops" }, stops, "stop at phases")));
+
+  const THUMB = 18; // as in kit.css: the thumb's centre travels the bar less one thumb
+  /** @param {number} room */
+  const arrange = (room) => {
+    const boxes = labels.map((node, i) => ({
+      left: THUMB / 2 + (room - THUMB) * (time.last ? chapters[i].cycle / time.last : 0),
+      width: node.scrollWidth,
+    }));
+    const rows = labelRows(boxes, 3, room + 24);
+    labels.forEach((node, i) => {
+      node.style.left = `${boxes[i].left}px`;
+      node.style.setProperty("--row", String(Math.max(0, rows[i])));
+      node.classList.toggle("pw-unlabelled", rows[i] < 0);
+    });
+    marks.style.setProperty("--rows", String(Math.max(1, ...rows.map((row) => row + 1))));
+  };
+  width(marks, signal, arrange);
+
+  return {
+    el,
+    /** Say what the play button does where motion is unwanted. @type {boolean} */
+    stepwise: false,
+    /** @param {import("./clock.js").Moment} moment */
+    show({ cycle, playing }) {
+      scrub.value = String(cycle);
+      set(scrub, { "aria-valuetext": valueText(cycle), style: `--done-share:${time.last ? cycle / time.last : 1}` });
+      const word = this.stepwise ? "Step" : playing ? "Pause" : "Play";
+      if (playWord.textContent !== word) {
+        write(playWord, word);
+        playGlyph.replaceChildren(glyph(playing ? "pause" : "play"));
+      }
+      let present = -1;
+      chapters.forEach((chapter, i) => {
+        if (chapter.cycle <= cycle) present = i;
+      });
+      labels.forEach((node, i) => set(node, { "aria-current": i === present ? "step" : null }));
+    },
+  };
+}

@@ -1,0 +1,99 @@
+"""One page per test, on which nothing may go wrong unseen: no console error, no request that leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+# Counts what a closed view must not leave behind: frames asked for, listeners on things that outlive it,
+# observers still watching. It runs before any script of the page.
+COUNTERS = """
+window.left = { frames: new Set(), observers: new Set(), outside: [], drawn: 0 };
+{
+  const ask = window.requestAnimationFrame.bind(window), drop = window.cancelAnimationFrame.bind(window);
+  window.requestAnimationFrame = (callback) => {
+    const id = ask((time) => { left.frames.delete(id); left.drawn += 1; callback(time); });
+    left.frames.add(id);
+    return id;
+  };
+  window.cancelAnimationFrame = (id) => { left.frames.delete(id); drop(id); };
+  for (const name of ["IntersectionObserver", "ResizeObserver", "MutationObserver"]) {
+    const Own = window[name];
+    window[name] = class extends Own {
+      observe(...target) { left.observers.add(this); return super.observe(...target); }
+      disconnect() { left.observers.delete(this); return super.disconnect(); }
+    };
+  }
+  const listen = EventTarget.prototype.addEventListener;
+  EventTarget.prototype.addEventListener = function (type, listener, options) {
+    const lasting = this === window || this === document || this === document.body
+      || this === document.documentElement || this instanceof MediaQueryList;
+    if (lasting) {
+      const entry = { type, on: this.constructor.name };
+      left.outside.push(entry);
+      options?.signal?.addEventListener("abort", () => left.outside.splice(left.outside.indexOf(entry), 1));
+    }
+    return listen.call(this, type, listener, options);
+  };
+}
+"""
+
+
+@pytest.fixture
+def open_html(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Open a page from a file and watch it: `open_html(html, viewport=(1280, 900), dark=False, ...)`.
+
+    After the test, any console error, uncaught error or request other than the file itself, `data:` and
+    `blob:` fails it. A page that is meant to err is opened with `errors_expected=True`.
+    """
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def open_page(
+        html: str,
+        *,
+        viewport: tuple[int, int] = (1280, 900),
+        dark: bool = False,
+        reduced_motion: bool = False,
+        touch: bool = False,
+        errors_expected: bool = False,
+    ) -> Page:
+        context = browser.new_context(
+            viewport={"width": viewport[0], "height": viewport[1]},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce" if reduced_motion else "no-preference",
+            has_touch=touch,
+        )
+        contexts.append(context)
+        context.add_init_script(COUNTERS)
+        page = context.new_page()
+        path = tmp_path / f"page-{len(contexts)}.html"
+        path.write_text(html, encoding="utf-8")
+        address = path.as_uri()
+        if not errors_expected:
+            page.on(
+                "console",
+                lambda said: wrong.append(f"console: {said.text}") if said.type == "error" else None,
+            )
+            page.on("pageerror", lambda error: wrong.append(f"uncaught: {error}"))
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url == address or request.url.startswith(("data:", "blob:", "about:"))
+                else wrong.append(f"request: {request.url}")
+            ),
+        )
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not wrong, "\n".join(wrong)
