@@ -1,0 +1,97 @@
+"""The rules of the array, one small function each: what enters when, how far a value moves, what folds there are.
+
+The simulator holds no other rule. Tests plant a fault into one of these at a time and require every check to
+see it.
+
+Sources: H. T. Kung, "Why systolic architectures?", Computer 15(1), 1982 (skewed streams through a grid of
+cells, one hop a beat); A. Samajdar et al., "SCALE-Sim: Systolic CNN Accelerator Simulator", arXiv:1811.02883
+(folds and the three dataflows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsewarp.systolic.dataflow import Axis, Dataflow
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+def skew(line: int) -> int:
+    """Return how many cycles array row or column number `line` waits behind number 0."""
+    return line
+
+
+def travel(cycles: int) -> int:
+    """Return how many cells a moving value covers in so many cycles."""
+    return cycles
+
+
+def loading_row(cycle: int, rows: int) -> int:
+    """Return the row of the stationary tile that enters at the top in one load cycle: the bottom row first."""
+    return rows - 1 - cycle
+
+
+def settle(earlier: NDArray[_Scalar], left: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    """Return what a result holds once a sum has left the array.
+
+    The earlier partial sum re-entered at the top edge, so the sum that leaves contains it already.
+    """
+    return left
+
+
+def load_cycles(dataflow: Dataflow, rows: int) -> int:
+    """Return the cycles at the start of a fold in which the stationary tile is shifted in."""
+    return rows if dataflow.loads else 0
+
+
+def drain_cycles(dataflow: Dataflow, rows: int) -> int:
+    """Return the cycles at the end of a fold in which finished results are shifted out of the held registers."""
+    return 0 if dataflow.loads else rows
+
+
+def fold_cycles(dataflow: Dataflow, rows: int, cols: int, stream: int) -> int:
+    """Return the cycles of one fold: load, `stream` steps through a skewed array of rows x cols, drain."""
+    return load_cycles(dataflow, rows) + (rows + cols + stream - 2) + drain_cycles(dataflow, rows)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One filling of the array: the slice of the stationary matrix (for "os", of the result) that it holds.
+
+    Parameters
+    ----------
+    index : int
+        Position in the order of execution.
+    start : int
+        First cycle.
+    cycles : int
+        Length in cycles; the next fold starts at start + cycles.
+    row0, rows : int
+        First index along the array's rows, and how many rows are in use.
+    col0, cols : int
+        First index along the array's columns, and how many columns are in use.
+    """
+
+    index: int
+    start: int
+    cycles: int
+    row0: int
+    rows: int
+    col0: int
+    cols: int
+
+
+def plan_folds(dataflow: Dataflow, sizes: dict[Axis, int], rows: int, cols: int) -> tuple[Fold, ...]:
+    """Return the folds in order: column tiles outside, row tiles inside; each takes the whole array's schedule."""
+    cycles = fold_cycles(dataflow, rows, cols, sizes[dataflow.stream_axis])
+    row_extent, col_extent = sizes[dataflow.row_axis], sizes[dataflow.col_axis]
+    corners = [(row0, col0) for col0 in range(0, col_extent, cols) for row0 in range(0, row_extent, rows)]
+    return tuple(
+        Fold(i, i * cycles, cycles, row0, min(rows, row_extent - row0), col0, min(cols, col_extent - col0))
+        for i, (row0, col0) in enumerate(corners)
+    )

@@ -1,0 +1,330 @@
+"""What a run of the array leaves behind: registers and schedule by cycle, products, exits, result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsewarp.systolic import window
+from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, coordinates
+from pulsewarp.systolic.rules import Fold
+
+#: Names of the values of `SystolicTrace.phase`. "load": the stationary tile is shifted in. "fill": more and more
+#: cells work. "steady": all cells that the fold uses work. "drain": from when the first cell has finished.
+PHASES = ("load", "fill", "steady", "drain")
+#: The three registers of a cell, in the order of the columns of `Schedule.entered` and `Schedule.moved`.
+REGISTERS = ("held", "right", "down")
+#: The most rows that `macs` and `exits` list.
+ROW_LIMIT = 2**24
+
+
+class Probe(NamedTuple):
+    """The three registers of one cell after one clock edge."""
+
+    cycle: int
+    row: int
+    col: int
+    held: int | float
+    right: int | float
+    down: int | float
+
+
+@dataclass(frozen=True, eq=False)
+class Registers:
+    """Registers of cells: values, and the flat index of the element each value belongs to (-1: nothing there).
+
+    Parameters
+    ----------
+    held, right, down : ndarray, shape ([T,] R, C)
+        Values, in the accumulator's type; 0 where nothing is.
+    held_index, right_index, down_index : ndarray of int32, same shape
+        Row-major index into the matrix that `SystolicTrace.roles` names for the register.
+    active : ndarray of bool, same shape
+        Whether the cell multiplies in this cycle.
+    """
+
+    held: NDArray[Any]
+    right: NDArray[Any]
+    down: NDArray[Any]
+    held_index: NDArray[np.int32]
+    right_index: NDArray[np.int32]
+    down_index: NDArray[np.int32]
+    active: NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        return f"Registers(shape={self.active.shape}, values={self.held.dtype})"
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """When each cell worked and what moved in each cycle, as seen while stepping.
+
+    Parameters
+    ----------
+    start : ndarray of int32, shape (F, R, C)
+        First cycle in which a cell multiplies in a fold, -1 for never.
+    length : ndarray of int32, shape (F, R, C)
+        Cycles in which it multiplies.
+    phase : ndarray of int8, shape (T,)
+        Index into `PHASES`.
+    busy : ndarray of int32, shape (T,)
+        Cells that multiply.
+    entered, moved : ndarray of int32, shape (T, 3)
+        Values that come in from outside, and that come from the neighbouring cell, by register (`REGISTERS`).
+    exited : ndarray of int32, shape (T,)
+        Sums that leave.
+    """
+
+    start: NDArray[np.int32]
+    length: NDArray[np.int32]
+    phase: NDArray[np.int8]
+    busy: NDArray[np.int32]
+    entered: NDArray[np.int32]
+    moved: NDArray[np.int32]
+    exited: NDArray[np.int32]
+
+    def __repr__(self) -> str:
+        return f"Schedule(cycles={self.phase.size}, folds={self.start.shape[0]})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SystolicTrace:
+    """One product on one array: T cycles of R x C cells.
+
+    The first axis of every array is the cycle; entry t is the state after clock edge t, when the products of
+    cycle t are in the sums. Cycles are counted from 0. Which arrays are kept depends on the size of the run:
+    see `has_registers` and `has_schedule`.
+
+    Parameters
+    ----------
+    dataflow : str
+        "ws", "os" or "is".
+    rows, cols : int
+        Size of the array, R and C.
+    m, k, n : int
+        Sizes of the product.
+    a, b, result : ndarray
+        The operands as given and the product in the accumulator's type.
+    cycles : int
+        T.
+    folds : tuple of Fold
+        In order of execution.
+    probed : tuple of Probe
+        What the probes saw.
+    kept_registers : Registers or None
+        Every register of every cycle.
+    kept_schedule : Schedule or None
+        When each cell worked.
+    """
+
+    dataflow: str
+    rows: int
+    cols: int
+    m: int
+    k: int
+    n: int
+    a: NDArray[Any]
+    b: NDArray[Any]
+    result: NDArray[Any]
+    cycles: int
+    folds: tuple[Fold, ...]
+    probed: tuple[Probe, ...]
+    kept_registers: Registers | None
+    kept_schedule: Schedule | None
+
+    @property
+    def has_registers(self) -> bool:
+        """Whether the registers of all cycles are kept (up to 2**21 cell-cycles)."""
+        return self.kept_registers is not None
+
+    @property
+    def has_schedule(self) -> bool:
+        """Whether `start`, `length` and the counts by cycle are kept (unless made with trace=False)."""
+        return self.kept_schedule is not None
+
+    @property
+    def flow(self) -> Dataflow:
+        """The dataflow with its roles and axes."""
+        return DATAFLOWS[self.dataflow]
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Register name -> letter of the matrix it carries, "a", "b" or "c" (the result)."""
+        return self.flow.roles
+
+    @property
+    def sizes(self) -> dict[Axis, int]:
+        """The product's sizes by the name of their index."""
+        return {"m": self.m, "n": self.n, "k": self.k}
+
+    @property
+    def schedule(self) -> Schedule:
+        """When each cell worked; raises a ValueError when the trace keeps none."""
+        if self.kept_schedule is None:
+            raise ValueError(
+                "This trace was made with trace=False and keeps no schedule; simulate with trace=True."
+            )
+        return self.kept_schedule
+
+    @property
+    def start(self) -> NDArray[np.int32]:
+        """First cycle of each cell in each fold, -1 for never; shape (F, R, C)."""
+        return self.schedule.start
+
+    @property
+    def length(self) -> NDArray[np.int32]:
+        """Cycles in which each cell works in each fold; shape (F, R, C)."""
+        return self.schedule.length
+
+    @property
+    def phase(self) -> NDArray[np.int8]:
+        """Index into `PHASES` for each cycle; shape (T,)."""
+        return self.schedule.phase
+
+    @property
+    def held(self) -> NDArray[Any]:
+        """Values that stay in their cell; shape (T, R, C)."""
+        return self._all_registers.held
+
+    @property
+    def right(self) -> NDArray[Any]:
+        """Values on their way to the right; shape (T, R, C)."""
+        return self._all_registers.right
+
+    @property
+    def down(self) -> NDArray[Any]:
+        """Values on their way down; shape (T, R, C)."""
+        return self._all_registers.down
+
+    @property
+    def held_index(self) -> NDArray[np.int32]:
+        """Which element each value of `held` is; shape (T, R, C)."""
+        return self._all_registers.held_index
+
+    @property
+    def right_index(self) -> NDArray[np.int32]:
+        """Which element each value of `right` is; shape (T, R, C)."""
+        return self._all_registers.right_index
+
+    @property
+    def down_index(self) -> NDArray[np.int32]:
+        """Which element each value of `down` is; shape (T, R, C)."""
+        return self._all_registers.down_index
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Whether a cell multiplies in a cycle; shape (T, R, C)."""
+        return self._all_registers.active
+
+    @property
+    def stationary(self) -> NDArray[Any]:
+        """The registers that stay: another name for `held`."""
+        return self.held
+
+    @property
+    def moving(self) -> NDArray[Any]:
+        """The registers that move right: another name for `right`."""
+        return self.right
+
+    @property
+    def partial(self) -> NDArray[Any]:
+        """The registers that hold partial sums: `down`, for "os" `held`."""
+        return self.down if self.flow.loads else self.held
+
+    @property
+    def _all_registers(self) -> Registers:
+        if self.kept_registers is None:
+            raise ValueError(
+                f"This trace of {self.cycles} x {self.rows} x {self.cols} cell-cycles does not keep every register; "
+                f"ask for one cycle with registers(t), or simulate up to 2**21 cell-cycles with trace=True."
+            )
+        return self.kept_registers
+
+    def registers(self, t: int, rows: slice = slice(None), cols: slice = slice(None)) -> Registers:
+        """Return the registers of a window of cells after clock edge `t`.
+
+        Kept registers are cut out; where only the schedule is kept, values are looked up in the operands by
+        it and sums are added up in the order in which the array added them, bit for bit.
+
+        Parameters
+        ----------
+        t : int
+            Cycle, from 0.
+        rows, cols : slice
+            Which cells; all without it.
+
+        Raises
+        ------
+        ValueError
+            For a cycle outside the run, or a trace made with trace=False.
+        """
+        if not 0 <= t < self.cycles:
+            raise ValueError(f"Cycle {t} lies outside the run; use one from 0 to {self.cycles - 1}.")
+        if self.kept_registers is None:
+            return window.recompute(self, t, rows, cols)
+        kept = self.kept_registers
+        return Registers(
+            kept.held[t, rows, cols],
+            kept.right[t, rows, cols],
+            kept.down[t, rows, cols],
+            kept.held_index[t, rows, cols],
+            kept.right_index[t, rows, cols],
+            kept.down_index[t, rows, cols],
+            kept.active[t, rows, cols],
+        )
+
+    def macs(self) -> NDArray[np.int32]:
+        """Return every multiply-add: rows (cycle, row, col, m, n, k), sorted by cycle, row, column.
+
+        Raises
+        ------
+        ValueError
+            When there are more than 2**24 of them, or the trace was made with trace=False.
+        """
+        self._refuse_rows(self.m * self.n * self.k, "multiply-adds")
+        if self.kept_registers is None:
+            return window.scheduled_macs(self)
+        kept = self.kept_registers
+        cycle, row, col = np.nonzero(kept.active)
+        found: dict[Axis, NDArray[Any]] = {}
+        for register, letter in self.roles.items():
+            if letter != "c":
+                index = getattr(kept, f"{register}_index")[cycle, row, col]
+                found |= coordinates("a" if letter == "a" else "b", index, self.sizes)
+        columns = (cycle, row, col, found["m"], found["n"], found["k"])
+        return np.stack(columns, axis=1).astype(np.int32)
+
+    def exits(self) -> NDArray[np.int32]:
+        """Return every sum that leaves: rows (cycle, col, m, n, final), sorted by cycle, column.
+
+        `final` is 0 for a partial sum that a later fold over k continues, else 1. In "ws" and "is" a sum leaves
+        in the cycle in which it is in the bottom row; in "os" in the cycle that shifts it out.
+
+        Raises
+        ------
+        ValueError
+            When there are more than 2**24 of them, or the trace was made with trace=False.
+        """
+        passes = -(-self.k // self.rows) if self.flow.loads else 1
+        self._refuse_rows(self.m * self.n * passes, "exits")
+        return window.scheduled_exits(self)
+
+    def _refuse_rows(self, rows: int, what: str) -> None:
+        if rows > ROW_LIMIT:
+            raise ValueError(
+                f"This trace has {rows} {what}, above the limit of {ROW_LIMIT} for a list; "
+                f"use start and length, or a smaller product."
+            )
+
+    def __repr__(self) -> str:
+        kept = (
+            "every register" if self.has_registers else "the schedule" if self.has_schedule else "the result"
+        )
+        count = len(self.folds)
+        return (
+            f"SystolicTrace({self.dataflow}, {self.rows}x{self.cols} cells, {self.m}x{self.k} by {self.k}x{self.n}, "
+            f"{self.cycles} cycles, {count} fold{'s' if count != 1 else ''}, keeps {kept})"
+        )
