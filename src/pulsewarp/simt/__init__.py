@@ -3,8 +3,34 @@
 from __future__ import annotations
 
 from pulsewarp.simt._instruction import LANES, Instruction, bar
+from pulsewarp.simt._policy import NAMES, POLICIES
 from pulsewarp.simt._states import STATES
+from pulsewarp.simt.families import (
+    chain,
+    chain_and_barrier,
+    diverge,
+    littles_law_warps,
+    load_compute,
+    load_stream,
+)
 from pulsewarp.simt.kernel import Kernel, matmul_kernel
 from pulsewarp.simt.trace import WarpTrace, simulate
 
-__all__ = ["LANES", "STATES", "Instruction", "Kernel", "WarpTrace", "bar", "matmul_kernel", "simulate"]
+__all__ = [
+    "LANES",
+    "NAMES",
+    "POLICIES",
+    "STATES",
+    "Instruction",
+    "Kernel",
+    "WarpTrace",
+    "bar",
+    "chain",
+    "chain_and_barrier",
+    "diverge",
+    "littles_law_warps",
+    "load_compute",
+    "load_stream",
+    "matmul_kernel",
+    "simulate",
+]

@@ -42,7 +42,7 @@ class Kernel:
     >>> kernel
     Kernel(2x2 @ 2x2: 4 threads, 1 warp, 7 instructions each)
     >>> kernel.simulate(schedulers=1, policy="gto")
-    WarpTrace(1 warp, 1 scheduler, gto: 7 instructions in 51 cycles)
+    WarpTrace(1 warp, 1 scheduler, gto: 7 instructions in 44 cycles)
     """
 
     a: NDArray[Any]

@@ -1,0 +1,231 @@
+"""Programs for lessons and tests, each the simplest that shows one thing."""
+
+from __future__ import annotations
+
+from pulsewarp import _checks
+from pulsewarp.simt._instruction import LANES, Instruction, bar
+
+Program = tuple[Instruction, ...]
+MOST_REPEATS = 1_000_000
+
+
+def _count(name: str, value: int, least: int = 1) -> int:
+    return _checks.whole_number(name, value, least=least, most=MOST_REPEATS)
+
+
+def chain(n: int, *, ilp: int = 1, latency: int = 4, interval: int = 1) -> Program:
+    """Return `n` sums in `ilp` independent chains: what one warp can overlap with itself.
+
+    Sum ``i`` reads and writes register ``i mod ilp``. One warp alone needs about
+    ``n / ilp * max(latency, ilp * interval)`` cycles.
+
+    Parameters
+    ----------
+    n : int
+        Instructions.
+    ilp : int
+        Independent chains, the instruction-level parallelism.
+    latency, interval : int
+        Cycles. Dependent FFMA take 4 cycles on Volta to Hopper; the interval of 1 is illustrative.
+
+    Returns
+    -------
+    tuple of Instruction
+        One warp's program.
+
+    Raises
+    ------
+    ValueError
+        When a number is below 1.
+
+    Examples
+    --------
+    >>> from pulsewarp import simt
+    >>> simt.simulate([simt.chain(24)], schedulers=1).cycles
+    96
+    >>> simt.simulate([simt.chain(24, ilp=4)], schedulers=1).cycles
+    27
+    """
+    ilp = _count("ilp", ilp)
+    step = [
+        Instruction("alu", latency, interval, f"r{j}", (f"r{j}",), f"FFMA r{j}, r{j}, r{j}, r{j}")
+        for j in range(min(ilp, _count("n", n)))
+    ]
+    return tuple(step[i % ilp] for i in range(n))
+
+
+def load_compute(
+    repeats: int,
+    sums: int,
+    *,
+    load_latency: int = 18,
+    load_interval: int = 1,
+    sum_latency: int = 4,
+    sum_interval: int = 1,
+) -> Program:
+    """Return `repeats` times one load and `sums` dependent sums that use it: latency to be hidden.
+
+    Parameters
+    ----------
+    repeats, sums : int
+        How often, and sums after each load.
+    load_latency, load_interval, sum_latency, sum_interval : int
+        Cycles. Illustrative: a load that hits L1 takes 28 to 43 cycles on Volta to Hopper, one from
+        memory several hundred; 18 is short enough to be watched. Dependent FFMA take 4.
+
+    Returns
+    -------
+    tuple of Instruction
+        One warp's program.
+
+    Raises
+    ------
+    ValueError
+        When `repeats` or a number of cycles is below 1, or `sums` below 0.
+
+    Examples
+    --------
+    >>> [i.text for i in load_compute(1, 2)]
+    ['LDG r4, [A]', 'FFMA r5, r4, r4, r5', 'FFMA r5, r4, r4, r5']
+    """
+    load = Instruction("mem", load_latency, load_interval, "r4", (), "LDG r4, [A]")
+    add = Instruction("alu", sum_latency, sum_interval, "r5", ("r4", "r5"), "FFMA r5, r4, r4, r5")
+    return (load, *[add] * _count("sums", sums, least=0)) * _count("repeats", repeats)
+
+
+def load_stream(n: int, *, latency: int = 18, interval: int = 1) -> Program:
+    """Return `n` independent loads: what the memory unit and the limit on loads in flight allow.
+
+    Parameters
+    ----------
+    n : int
+        Loads, each to its own register.
+    latency, interval : int
+        Cycles, illustrative as in `load_compute`.
+
+    Returns
+    -------
+    tuple of Instruction
+        One warp's program.
+
+    Raises
+    ------
+    ValueError
+        When a number is below 1.
+
+    Examples
+    --------
+    >>> from pulsewarp import simt
+    >>> simt.simulate([simt.load_stream(8, latency=100)] * 4).cycles
+    131
+    """
+    return tuple(
+        Instruction("mem", latency, interval, f"r{i}", (), f"LDG r{i}, [A+{i}]")
+        for i in range(_count("n", n))
+    )
+
+
+def chain_and_barrier(repeats: int, sums: int, *, latency: int = 4, interval: int = 1) -> Program:
+    """Return `repeats` times `sums` dependent sums and a barrier: one late warp holds up its block.
+
+    Parameters
+    ----------
+    repeats, sums : int
+        How often, and sums before each barrier; give one warp more of them to make it late.
+    latency, interval : int
+        Cycles, as in `chain`.
+
+    Returns
+    -------
+    tuple of Instruction
+        One warp's program.
+
+    Raises
+    ------
+    ValueError
+        When `repeats` or a number of cycles is below 1, or `sums` below 0.
+
+    Examples
+    --------
+    >>> from pulsewarp import simt
+    >>> late, other = simt.chain_and_barrier(4, 18), simt.chain_and_barrier(4, 6)
+    >>> simt.simulate([late] + [other] * 7).cycles
+    288
+    """
+    add = Instruction("alu", latency, interval, "r0", ("r0",), "FFMA r0, r0, r0, r0")
+    return (*[add] * _count("sums", sums, least=0), bar()) * _count("repeats", repeats)
+
+
+def diverge(ways: int, sums: int, tail: int, *, latency: int = 4, interval: int = 1) -> Program:
+    """Return `ways` paths of `sums` dependent sums one after the other, then `tail` sums together.
+
+    The paths of a divergent branch are serialised: each issues for itself, on its own lanes only. Not
+    modelled: the branch instructions, and other orders of the paths than one after the other.
+
+    Parameters
+    ----------
+    ways : int
+        Paths, 1 to 32, which share the 32 lanes as evenly as they can.
+    sums, tail : int
+        Sums on each path, and after the paths have met again.
+    latency, interval : int
+        Cycles, as in `chain`.
+
+    Returns
+    -------
+    tuple of Instruction
+        One warp's program.
+
+    Raises
+    ------
+    ValueError
+        When a number is out of its range.
+
+    Examples
+    --------
+    >>> from pulsewarp import simt
+    >>> simt.simulate([simt.diverge(4, 8, 8)], schedulers=1).cycles
+    160
+    >>> simt.diverge(4, 8, 8)[0].lanes
+    8
+    """
+    ways = _checks.whole_number("ways", ways, most=LANES)
+
+    def add(lanes: int) -> Instruction:
+        return Instruction("alu", latency, interval, "r0", ("r0",), "FFMA r0, r0, r0, r0", lanes)
+
+    shares = [LANES // ways + (path < LANES % ways) for path in range(ways)]
+    paths = [add(lanes) for lanes in shares for _ in range(_count("sums", sums))]
+    return (*paths, *[add(LANES)] * _count("tail", tail, least=0))
+
+
+def littles_law_warps(latency: int, ilp: int = 1, interval: int = 1) -> int:
+    """Return how many warps a scheduler needs to keep a unit busy: ``ceil(latency / (ilp * interval))``.
+
+    Little's law: what is in flight equals throughput times latency. A unit that takes an instruction every
+    `interval` cycles holds ``latency / interval`` of them; each warp brings `ilp`.
+
+    Parameters
+    ----------
+    latency, interval : int
+        Cycles from issue to result, and from issue to the unit's next issue.
+    ilp : int
+        Independent instructions a warp has to offer.
+
+    Returns
+    -------
+    int
+        Warps per scheduler.
+
+    Raises
+    ------
+    ValueError
+        When a number is below 1.
+
+    Examples
+    --------
+    >>> littles_law_warps(latency=28, ilp=1, interval=2)
+    14
+    """
+    latency, ilp, interval = _count("latency", latency), _count("ilp", ilp), _count("interval", interval)
+    return -(-latency // (ilp * interval))
