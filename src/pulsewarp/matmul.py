@@ -1,0 +1,134 @@
+"""One matrix product: its shape and dtype give FLOPs, bytes and arithmetic intensity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pulsewarp._checks import choice, whole_number
+
+
+@dataclass(frozen=True)
+class DType:
+    """How a dtype is stored, summed and returned by a matrix unit.
+
+    Parameters
+    ----------
+    bits
+        Storage of one element. tf32 is stored as fp32; block scales of 4-bit formats are not counted.
+    accumulator
+        What products are summed in.
+    result
+        What a product of two such matrices is written back as, unless asked otherwise.
+    """
+
+    bits: int
+    accumulator: str
+    result: str
+
+
+DTYPES: Mapping[str, DType] = MappingProxyType(
+    {
+        "fp64": DType(64, "fp64", "fp64"),
+        "fp32": DType(32, "fp32", "fp32"),
+        "tf32": DType(32, "fp32", "fp32"),
+        "bf16": DType(16, "fp32", "bf16"),
+        "fp16": DType(16, "fp32", "fp16"),
+        "fp8": DType(8, "fp32", "bf16"),
+        "int8": DType(8, "int32", "int32"),
+        "fp4": DType(4, "fp32", "bf16"),
+        "int4": DType(4, "int32", "int32"),
+    }
+)
+"""Operand dtypes. 16-bit results keep their type; 8- and 4-bit floats return bf16, integers int32."""
+
+BYTES: Mapping[str, float] = MappingProxyType(
+    {name: dtype.bits / 8 for name, dtype in DTYPES.items()} | {"int32": 4.0}
+)
+"""Bytes of one stored element, operands and results alike."""
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """The product of an (m, k) and a (k, n) matrix in one dtype.
+
+    Counted are the multiplications and additions of the textbook product, and the least traffic
+    that any machine needs: each operand is read once and the result written once. Not modelled:
+    re-reading for want of on-chip memory, padding, a bias, or a result that stays on the chip.
+
+    Parameters
+    ----------
+    m, k, n
+        Rows of the left operand, the shared side, columns of the right one; whole, at least 1.
+    dtype
+        Of both operands, a key of `DTYPES`; it decides the result's dtype too.
+
+    Raises
+    ------
+    ValueError
+        When a side is no whole number of at least 1, or the dtype is unknown.
+
+    Examples
+    --------
+    >>> from pulsewarp.matmul import Matmul
+    >>> product = Matmul(1024, 1024, 1024, "bf16")
+    >>> product.flops, product.bytes_moved, round(product.intensity, 1)
+    (2147483648, 6291456, 341.3)
+    >>> Matmul(1024, 1024, 1024, "int8").bytes_moved  # the result is int32
+    6291456
+    """
+
+    m: int
+    k: int
+    n: int
+    dtype: str = "bf16"
+
+    def __post_init__(self) -> None:
+        for side in ("m", "k", "n"):
+            object.__setattr__(self, side, whole_number(side, getattr(self, side)))
+        choice("dtype", self.dtype, DTYPES)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions, 2 m k n (integer operations for integer dtypes)."""
+        return 2 * self.m * self.k * self.n
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, m k n."""
+        return self.m * self.k * self.n
+
+    @property
+    def result_dtype(self) -> str:
+        """Dtype that the result is written in."""
+        return DTYPES[self.dtype].result
+
+    @property
+    def accumulator_dtype(self) -> str:
+        """Dtype that products are summed in."""
+        return DTYPES[self.dtype].accumulator
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes read and written when each operand is read once and the result written once.
+
+        Each matrix takes whole bytes, so an odd number of 4-bit elements is rounded up.
+        """
+        return (
+            _stored(self.m * self.k, self.dtype)
+            + _stored(self.k * self.n, self.dtype)
+            + _stored(self.m * self.n, self.result_dtype)
+        )
+
+    @property
+    def intensity(self) -> float:
+        """Arithmetic intensity, `flops` over `bytes_moved`, in FLOP/B."""
+        return self.flops / self.bytes_moved
+
+
+def _stored(elements: int, dtype: str) -> int:
+    return (
+        math.ceil(elements * int(BYTES[dtype] * 8) / 8) if BYTES[dtype] < 1 else elements * int(BYTES[dtype])
+    )
