@@ -36,7 +36,9 @@ import { unpack } from "./wire.js";
  * @property {AbortSignal} signal ends with the view
  * @property {boolean} still true for a still of the film strip: no panels, no legend wanted
  * @property {string} prefix for ids inside this mount
- * @property {(selected: number[]) => void} select the reader points at a place (`[]`: at none)
+ * @property {(place: number[]) => void} select the reader picked a place (click, tap); `[]`: none. Python hears it
+ * @property {(place: number[] | null) => void} point the pointer is over a place; for as long as it stays, it
+ *   takes the place of what is selected in `Frame.selected`, caption and table. Python does not hear it
  */
 /**
  * @typedef {object} Scene
@@ -109,7 +111,16 @@ function play(scene, { root, model, signal }) {
     frames: browserFrames(),
     signal,
   });
-  const toggle = () => (still ? time.step(1) : time.toggle());
+  /** @type {number[] | null} */
+  let pointed = null;
+  const place = () => pointed ?? selected;
+  // A run first seen at a telling cycle in its middle is a poster: play begins at the beginning.
+  let poster = Boolean(options.poster) && time.now().cycle === options.poster;
+  const toggle = () => {
+    if (still) return time.step(1);
+    if (poster) time.home();
+    return time.toggle();
+  };
   /** @param {number[]} next */
   const select = (next) => {
     if (next.length === selected.length && next.every((value, i) => value === selected[i])) return;
@@ -118,7 +129,14 @@ function play(scene, { root, model, signal }) {
     later("selected", () => selected);
   };
 
-  const picture = scene.mount({ signal, still: false, prefix, select });
+  /** @param {number[] | null} next */
+  const point = (next) => {
+    if (String(next) === String(pointed)) return;
+    pointed = next;
+    paint(time.now());
+  };
+
+  const picture = scene.mount({ signal, still: false, prefix, select, point });
   const heading = h("h3", { id: `${prefix}-title` }, options.title ?? scene.title);
   const now = h("p", { class: "pw-cycle" });
   const phase = h("p", { class: "pw-phase" });
@@ -156,16 +174,18 @@ function play(scene, { root, model, signal }) {
   /** @param {import("./clock.js").Moment} moment */
   function paint(moment) {
     const { cycle, playing } = moment;
-    picture.show({ cycle, playing, selected, theme: root.dataset.theme ?? "light" });
+    if (cycle !== options.poster) poster = false;
+    controls.playWord = still ? "Step" : playing ? "Pause" : poster ? "Play from 0" : "Play";
+    picture.show({ cycle, playing, selected: place(), theme: root.dataset.theme ?? "light" });
     const text = scene.clockText(cycle);
     write(now, text.now);
     write(phase, text.phase);
     controls.show(moment);
     set(caption, { "aria-live": playing ? "off" : "polite" });
-    const words = scene.caption(cycle, selected);
+    const words = scene.caption(cycle, place());
     while (caption.children.length > words.length) caption.lastChild?.remove();
     words.forEach((sentence, i) => write(caption.children[i] ?? caption.appendChild(h("p")), sentence));
-    if (!table.hidden) drawTable(table, scene.table(cycle, selected));
+    if (!table.hidden) drawTable(table, scene.table(cycle, place()));
     set(root, { "data-cycle": cycle, "data-playing": playing });
   }
 
@@ -211,7 +231,7 @@ function play(scene, { root, model, signal }) {
   const strip = () => {
     if (film.childElementCount) return;
     for (const t of scene.stills) {
-      const one = scene.mount({ signal, still: true, prefix: `${prefix}-still-${t}`, select: () => {} });
+      const one = scene.mount({ signal, still: true, prefix: `${prefix}-still-${t}`, select: () => {}, point: () => {} });
       one.resize?.(320);
       one.show({ cycle: t, playing: false, selected: [], theme: "light" });
       const words = scene.clockText(t);
@@ -223,7 +243,6 @@ function play(scene, { root, model, signal }) {
   };
   media("(prefers-reduced-motion: reduce)", signal, (reduce) => {
     still = reduce;
-    controls.stepwise = reduce;
     if (reduce) {
       time.pause();
       strip();

@@ -104,15 +104,14 @@ export function transport({ time, chapters, unit, valueText, toggle, signal }) {
 
   return {
     el,
-    /** Say what the play button does where motion is unwanted. @type {boolean} */
-    stepwise: false,
+    /** What the play button does now, in a word or two. */
+    playWord: "Play",
     /** @param {import("./clock.js").Moment} moment */
     show({ cycle, playing }) {
       scrub.value = String(cycle);
       set(scrub, { "aria-valuetext": valueText(cycle), style: `--done-share:${time.last ? cycle / time.last : 1}` });
-      const word = this.stepwise ? "Step" : playing ? "Pause" : "Play";
-      if (playWord.textContent !== word) {
-        write(playWord, word);
+      if (playWord.textContent !== this.playWord) {
+        write(playWord, this.playWord);
         playGlyph.replaceChildren(glyph(playing ? "pause" : "play"));
       }
       let present = -1;
