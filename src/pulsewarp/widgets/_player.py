@@ -28,7 +28,62 @@ from pulsewarp.widgets import _module
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
-class Player(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is untyped here (see pyproject)
+class Scene(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is untyped here (see pyproject)
+    """One widget from one scene file, the same in every host: what players and questions share."""
+
+    _scene: ClassVar[str]
+
+    # ipywidgets 7 would display through this and skip the mime bundle with its fallback.
+    _ipython_display_ = None
+
+    def __init_subclass__(cls, *, scene: str | None = None, **keywords: Any) -> None:
+        """Join the scene's files when the class is made."""
+        if scene is not None:
+            cls._scene = scene
+            cls._esm = _module.join(scene)
+            cls._css = _module.style(scene)
+        super().__init_subclass__(**keywords)
+
+    def __init__(self, **traits: Any) -> None:
+        super().__init__(**traits, **_any_version())
+
+    def to_html(self) -> str:
+        """Return the scene as one page that needs no network, no kernel and no widget manager.
+
+        Returns
+        -------
+        str
+            A complete HTML document; it also works when opened from a file.
+        """
+        return self._page(self._page_state())
+
+    def _page_state(self) -> dict[str, Any]:
+        """Return the traits a page starts from, as JSON can hold them."""
+        raise NotImplementedError
+
+    def _page_title(self) -> str:
+        return repr(self)
+
+    def _page(self, state: Mapping[str, Any]) -> str:
+        return _PAGE.format(
+            title=html.escape(self._page_title()),
+            style=self._css,
+            module=_script_safe(str(self._esm)),
+            state=_script_safe(json.dumps(state)),
+            default=f"{_module.default_name(self._scene)}",
+        )
+
+    def _fallback(self) -> str:
+        """Return the page shown where no widget manager is: in saved notebooks and exported pages."""
+        return self.to_html()
+
+    def _repr_mimebundle_(self, **keywords: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**keywords)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        return {**data, "text/html": _frame(self._fallback(), repr(self))}, metadata
+
+
+class Player(Scene):
     """Play a trace: what every scene shares on the Python side.
 
     Modelled nothing: a player takes a trace and plays it; it simulates and times nothing.
@@ -49,30 +104,17 @@ class Player(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is untyped
         Settings the scene's JavaScript reads; entries that are None are left out.
     """
 
-    _scene: ClassVar[str]
-
     trace = traitlets.Unicode().tag(sync=True)
     options = traitlets.Dict().tag(sync=True)
     cursor = traitlets.Int(0).tag(sync=True)
     selected = traitlets.List(traitlets.Int()).tag(sync=True)
-
-    # ipywidgets 7 would display through this and skip the mime bundle with its fallback.
-    _ipython_display_ = None
-
-    def __init_subclass__(cls, *, scene: str | None = None, **keywords: Any) -> None:
-        """Join the scene's files when the class is made."""
-        if scene is not None:
-            cls._scene = scene
-            cls._esm = _module.join(scene)
-            cls._css = _module.style(scene)
-        super().__init_subclass__(**keywords)
 
     def __init__(
         self, packed: str, *, cycles: int, cursor: int = 0, options: Mapping[str, Any] | None = None
     ) -> None:
         self._cycles = cycles
         given = {key: value for key, value in (options or {}).items() if value is not None}
-        super().__init__(trace=packed, cursor=cursor, options=given, **_any_version())
+        super().__init__(trace=packed, cursor=cursor, options=given)
 
     @traitlets.validate("cursor")
     def _check_cursor(self, proposal: Mapping[str, Any]) -> int:
@@ -101,32 +143,16 @@ class Player(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is untyped
             self.cursor = cursor
             self.trace = packed
 
-    def to_html(self) -> str:
-        """Return the player as one page that needs no network, no kernel and no widget manager.
-
-        Returns
-        -------
-        str
-            A complete HTML document; it also works when opened from a file.
-        """
-        state = {
+    def _page_state(self) -> dict[str, Any]:
+        return {
             "trace": self.trace,
             "options": self.options,
             "cursor": self.cursor,
             "selected": self.selected,
         }
-        return _PAGE.format(
-            title=html.escape(str(self.options.get("title", repr(self)))),
-            style=self._css,
-            module=_script_safe(str(self._esm)),
-            state=_script_safe(json.dumps(state)),
-            default=f"{_module.default_name(self._scene)}",
-        )
 
-    def _repr_mimebundle_(self, **keywords: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**keywords)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        return {**data, "text/html": _frame(self.to_html(), repr(self))}, metadata
+    def _page_title(self) -> str:
+        return str(self.options.get("title", repr(self)))
 
 
 def _any_version() -> dict[str, str]:
