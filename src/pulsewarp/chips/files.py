@@ -5,7 +5,7 @@ A fault names the file, the entry, the field and the value, and says what to wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -36,6 +36,12 @@ class Place:
         shown = float(value) if isinstance(value, Decimal) else value
         raise ValueError(f"{self.file}: {'.'.join(self.path)} = {shown!r} {why}")
 
+    def one_of(self, value: object, valid: Sequence[str]) -> str:
+        """Return `value` when it is one of `valid`; refuse anything else."""
+        if not isinstance(value, str) or value not in valid:
+            self.refuse(value, f"must be one of {', '.join(valid)}.{nearest(value, valid)}")
+        return value
+
 
 def read_toml(file: Traversable) -> dict[str, Any]:
     """Return a TOML file's tables; numbers with a point stay decimal, so units convert exactly."""
@@ -59,8 +65,8 @@ def read_sources(folder: Traversable) -> dict[str, Source]:
     return found
 
 
-def check_fields(place: Place, table: object, valid: Iterable[str]) -> None:
-    """Refuse anything but a table with fields out of `valid`."""
+def check_fields(place: Place, table: object, valid: Iterable[str]) -> Table:
+    """Return `table` when it is one, with fields out of `valid` only."""
     if not isinstance(table, Mapping):
         place.refuse(table, 'must be a table such as { value = 1, source = "key" }.')
     words = list(valid)
@@ -69,6 +75,7 @@ def check_fields(place: Place, table: object, valid: Iterable[str]) -> None:
             place.at(name).refuse(
                 value, f"is an unknown field.{nearest(name, words)} Known: {', '.join(words)}."
             )
+    return table
 
 
 def text(place: Place, value: object) -> str:
