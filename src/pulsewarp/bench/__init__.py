@@ -1,0 +1,54 @@
+"""Real measurement: which device is here, how long a product takes on it, and runs kept as data.
+
+``devices``, ``time_matmul`` and ``sweep`` need JAX and load it when called. Everything else, the
+recorded runs included, works without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pulsewarp.bench.card import DeviceCard, Problem
+    from pulsewarp.bench.live import default_sizes, devices, sweep, time_matmul
+    from pulsewarp.bench.measurement import (
+        MeasuredDevice,
+        Measurement,
+        load,
+        recorded,
+        recordings,
+        save,
+    )
+
+__all__ = [
+    "DeviceCard",
+    "MeasuredDevice",
+    "Measurement",
+    "Problem",
+    "default_sizes",
+    "devices",
+    "load",
+    "recorded",
+    "recordings",
+    "save",
+    "sweep",
+    "time_matmul",
+]
+
+_HOMES = {
+    "card": ("DeviceCard", "Problem"),
+    "live": ("default_sizes", "devices", "sweep", "time_matmul"),
+    "measurement": ("MeasuredDevice", "Measurement", "load", "recorded", "recordings", "save"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
