@@ -13,8 +13,9 @@ from pulsewarp.simt.families import (
     load_compute,
     load_stream,
 )
-from pulsewarp.simt.kernel import Kernel, matmul_kernel
-from pulsewarp.simt.trace import WarpTrace, simulate
+from pulsewarp.simt.kernel import matmul_kernel
+from pulsewarp.simt.scheduler import simulate
+from pulsewarp.simt.trace import Kernel, WarpTrace
 
 __all__ = [
     "LANES",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,69 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from pulsewarp import _checks
 from pulsewarp.simt._instruction import LANES, Instruction
-from pulsewarp.simt.trace import WarpTrace, simulate
+from pulsewarp.simt.trace import Kernel
 
 MOST_WARPS = 64  # the most that any SM of compute capability 7.0 to 12.0 keeps resident
 MOST_VALUES = 2**22  # lane values kept: warps x instructions x 32
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Kernel:
-    """A kernel executed lane by lane: its programs, and the value each lane holds after each instruction.
-
-    Parameters
-    ----------
-    a, b : ndarray, shapes (m, k) and (k, n)
-        The operands.
-    programs : tuple of tuples of Instruction
-        One program per warp, as `simulate` takes them.
-    blocks : tuple of int
-        The block of each warp.
-    lane_values : tuple of ndarray, each (instructions, 32)
-        Per warp, what each lane writes at each instruction: the loaded element, the new sum, or the
-        stored result. Lanes that are off hold 0.
-    active_lanes : tuple of int
-        Per warp, how many lanes have a thread; they are the first ones.
-    result : ndarray, shape (m, n)
-        What the threads stored.
-
-    Examples
-    --------
-    >>> kernel = matmul_kernel([[1, 2], [3, 4]], [[5, 6], [7, 8]])
-    >>> kernel
-    Kernel(2x2 @ 2x2: 4 threads, 1 warp, 7 instructions each)
-    >>> kernel.simulate(schedulers=1, policy="gto")
-    WarpTrace(1 warp, 1 scheduler, gto: 7 instructions in 44 cycles)
-    """
-
-    a: NDArray[Any]
-    b: NDArray[Any]
-    programs: tuple[tuple[Instruction, ...], ...]
-    blocks: tuple[int, ...]
-    lane_values: tuple[NDArray[Any], ...]
-    active_lanes: tuple[int, ...]
-    result: NDArray[Any]
-
-    def simulate(
-        self, *, schedulers: int = 4, policy: str = "lrr", max_outstanding: int | None = None
-    ) -> WarpTrace:
-        """Return the trace of this kernel's warps on one SM; its `kernel` is this one. See `simulate`."""
-        trace = simulate(
-            self.programs,
-            schedulers=schedulers,
-            policy=policy,
-            max_outstanding=max_outstanding,
-            blocks=self.blocks,
-        )
-        return replace(trace, kernel=self)
-
-    def __repr__(self) -> str:
-        (m, k), n = self.a.shape, self.b.shape[1]
-        warps = len(self.programs)
-        return (
-            f"Kernel({m}x{k} @ {k}x{n}: {m * n} thread{'s' * (m * n > 1)}, "
-            f"{warps} warp{'s' * (warps > 1)}, {len(self.programs[0])} instructions each)"
-        )
 
 
 def matmul_kernel(

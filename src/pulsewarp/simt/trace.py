@@ -1,25 +1,79 @@
-"""The trace of a run: what every warp and scheduler did in every cycle, and why, in words."""
+"""What comes out: a kernel executed lane by lane, and the trace of its warps with reasons in words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks
-from pulsewarp.simt import _engine, _policy, _states
 from pulsewarp.simt._instruction import Instruction
-from pulsewarp.simt._words import Words
+from pulsewarp.simt._states import BARRIER, ISSUES
+from pulsewarp.simt._words import MOST_NAMED, Words
 
-if TYPE_CHECKING:
-    from pulsewarp.simt.kernel import Kernel
 
-MOST_CELLS = 2**24  # cycles x warps; ten bytes each are kept, 168 MB
+@dataclass(frozen=True, eq=False, repr=False)
+class Kernel:
+    """A kernel executed lane by lane: its programs, and the value each lane holds after each instruction.
 
-Program = Sequence[Instruction]
+    Parameters
+    ----------
+    a, b : ndarray, shapes (m, k) and (k, n)
+        The operands.
+    programs : tuple of tuples of Instruction
+        One program per warp, as `simulate` takes them.
+    blocks : tuple of int
+        The block of each warp.
+    lane_values : tuple of ndarray, each (instructions, 32)
+        Per warp, what each lane writes at each instruction: the loaded element, the new sum, or the
+        stored result. Lanes that are off hold 0.
+    active_lanes : tuple of int
+        Per warp, how many lanes have a thread; they are the first ones.
+    result : ndarray, shape (m, n)
+        What the threads stored.
+
+    Examples
+    --------
+    >>> from pulsewarp import simt
+    >>> kernel = simt.matmul_kernel([[1, 2], [3, 4]], [[5, 6], [7, 8]])
+    >>> kernel
+    Kernel(2x2 @ 2x2: 4 threads, 1 warp, 7 instructions each)
+    >>> kernel.simulate(schedulers=1, policy="gto")
+    WarpTrace(1 warp, 1 scheduler, gto: 7 instructions in 44 cycles)
+    """
+
+    a: NDArray[Any]
+    b: NDArray[Any]
+    programs: tuple[tuple[Instruction, ...], ...]
+    blocks: tuple[int, ...]
+    lane_values: tuple[NDArray[Any], ...]
+    active_lanes: tuple[int, ...]
+    result: NDArray[Any]
+
+    def simulate(
+        self, *, schedulers: int = 4, policy: str = "lrr", max_outstanding: int | None = None
+    ) -> WarpTrace:
+        """Return the trace of this kernel's warps on one SM; its `kernel` is this one. See `simulate`."""
+        from pulsewarp.simt.scheduler import simulate  # it makes traces, so it stands above this module
+
+        trace = simulate(
+            self.programs,
+            schedulers=schedulers,
+            policy=policy,
+            max_outstanding=max_outstanding,
+            blocks=self.blocks,
+        )
+        return replace(trace, kernel=self)
+
+    def __repr__(self) -> str:
+        (m, k), n = self.a.shape, self.b.shape[1]
+        warps = len(self.programs)
+        return (
+            f"Kernel({m}x{k} @ {k}x{n}: {m * n} thread{'s' * (m * n > 1)}, "
+            f"{warps} warp{'s' * (warps > 1)}, {len(self.programs[0])} instructions each)"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +149,7 @@ class WarpTrace:
     until: NDArray[np.int32]
     lanes: NDArray[np.uint8]
     requests: NDArray[np.int64]
-    kernel: Kernel | None = field(default=None)
+    kernel: Kernel | None = None
 
     @property
     def warps(self) -> int:
@@ -131,7 +185,7 @@ class WarpTrace:
         """
         t = self._cycle(t)
         s = _checks.whole_number("s", s, least=0, most=self.schedulers - 1)
-        return Words(self).scheduler(s, *self._rows(t), self._last(t, s))
+        return self._words().scheduler(s, *self._rows(t), self._last(t, s))
 
     def why_warp(self, t: int, w: int) -> str:
         """Return one sentence: what warp `w` does in cycle `t`, or what it waits for.
@@ -160,7 +214,9 @@ class WarpTrace:
         """
         t = self._cycle(t)
         w = _checks.whole_number("w", w, least=0, most=self.warps - 1)
-        return Words(self).warp(t, w, *self._rows(t), self._last(t, w % self.schedulers))
+        s = w % self.schedulers
+        cycles = np.flatnonzero(self.state[:t, w] == ISSUES).tolist()
+        return self._words().warp(t, w, *self._rows(t), self._last(t, s), int(self.issued[t, s]), cycles)
 
     def sentences(self) -> list[list[str]]:
         """Return ``why(t, s)`` of every cycle and scheduler, as ``sentences[t][s]``, made in one pass.
@@ -177,7 +233,7 @@ class WarpTrace:
         >>> trace.sentences()[1][0] == trace.why(1, 0)
         True
         """
-        words = Words(self)
+        words = self._words()
         last = [-1] * self.schedulers
         told: list[list[str]] = []
         before: tuple[bytes, bytes, bytes] | None = None
@@ -208,7 +264,38 @@ class WarpTrace:
         >>> trace.events()
         [(0, 'first loads'), (18, 'first data back'), (23, 'last issue')]
         """
-        return Words(self).events()
+        found: list[tuple[int, str]] = []
+        loads = [row for row in self.requests.tolist() if self.programs[row[1]][row[2]].dst is not None]
+        if loads:
+            found.append((loads[0][0], "first loads"))
+            found.append((min(row[3] for row in loads), "first data back"))
+        found += [(t, label) for label, t in self._first_of_each_kind().items()]
+        openings = np.unique(self.until[(self.state == BARRIER) & (self.until >= 0)]).tolist()
+        openings = [t for t in openings if t < self.cycles]  # not the one that ends the run
+        if len(openings) > MOST_NAMED:
+            found += [(openings[0], "first barrier opens"), (openings[-1], "last barrier opens")]
+        else:
+            found += [(t, "barrier opens") for t in openings]
+        found.append((int(np.flatnonzero((self.issued >= 0).any(axis=1))[-1]), "last issue"))
+        by_cycle: dict[int, str] = {}
+        for t, label in sorted(found, key=lambda event: event[0]):
+            by_cycle.setdefault(t, label)
+        return list(by_cycle.items())
+
+    def _first_of_each_kind(self) -> dict[str, int]:
+        """Return the cycle of the first arithmetic instruction and of the first arrival at a barrier."""
+        firsts: dict[str, int] = {}
+        for w, program in enumerate(self.programs):
+            cycles = np.flatnonzero(self.state[:, w] == ISSUES)
+            compute = next((pc for pc, i in enumerate(program) if i.unit not in ("mem", "bar")), None)
+            barrier = next((pc for pc, i in enumerate(program) if i.unit == "bar"), None)
+            for pc, label in ((compute, "first arithmetic"), (barrier, "first at a barrier")):
+                if pc is not None:
+                    firsts[label] = min(int(cycles[pc]), firsts.get(label, self.cycles))
+        return firsts
+
+    def _words(self) -> Words:
+        return Words(self.programs, self.blocks, self.schedulers, self.policy, self.max_outstanding)
 
     def _cycle(self, t: int) -> int:
         return _checks.whole_number("t", t, least=0, most=self.cycles - 1)
@@ -228,160 +315,3 @@ class WarpTrace:
             f"{self.schedulers} scheduler{'s' * (self.schedulers > 1)}, {self.policy}: "
             f"{self.issue_count} instruction{'s' * (self.issue_count > 1)} in {self.cycles} cycles)"
         )
-
-
-def simulate(
-    programs: Sequence[Program],
-    *,
-    schedulers: int = 4,
-    policy: str = "lrr",
-    max_outstanding: int | None = None,
-    blocks: Sequence[int] | None = None,
-    **unknown: object,
-) -> WarpTrace:
-    """Issue the warps' instructions cycle by cycle and return what happened.
-
-    The model is PW-0: in each cycle each scheduler issues at most one instruction, of one eligible warp.
-    A warp is eligible when it is not at a barrier, issued nothing in this cycle, the sources and the
-    destination of its next instruction are ready, and the unit is free. Issued at ``t``, the result is
-    there at ``t + latency`` and the unit is free at ``t + interval``. Memory is one unit for all schedulers,
-    which decide in index order within a cycle; other units exist once per scheduler. A barrier takes an
-    issue slot; all warps of the block may go on in the cycle after the last of them issued it.
-
-    Not modelled: caches (a load takes the latency written in it), instruction fetch, register banks, dual
-    issue, write-after-read hazards, what placing blocks costs. NVIDIA documents no scheduling policy: Huerta
-    et al. (MICRO 2025) find greedy-then-youngest on Ampere, Olmedo et al. (RTAS 2020) report loose round
-    robin.
-
-    Parameters
-    ----------
-    programs : sequence of sequences of Instruction
-        One program per warp. Warp ``w`` sits on scheduler ``w mod schedulers``; a lower id is older.
-    schedulers : int
-        4 on every SM since Volta.
-    policy : str
-        ``"lrr"``: the first eligible warp after the last issued one, going round, at first from the lowest
-        id. ``"gto"``: the last issued one if it can, else the oldest. ``"gty"``: else the youngest.
-        ``"oldest"``: always the oldest.
-    max_outstanding : int or None
-        A ``mem`` instruction cannot issue while this many, of all warps, are in flight.
-    blocks : sequence of int, or None
-        The block index of each warp; None puts all in one block.
-    **unknown
-        Any other keyword is refused, and the nearest valid one named.
-
-    Returns
-    -------
-    WarpTrace
-        States, waits and issues of every cycle.
-
-    Raises
-    ------
-    ValueError
-        For a value out of its range, for warps of one block with different numbers of barriers (one would
-        never open), and for a run of more than 2**24 cycles x warps.
-    TypeError
-        For an unknown keyword.
-
-    Examples
-    --------
-    >>> from pulsewarp import simt
-    >>> trace = simt.simulate([simt.load_compute(2, 2)] * 8, schedulers=4, policy="lrr")
-    >>> trace
-    WarpTrace(8 warps, 4 schedulers, lrr: 48 instructions in 57 cycles)
-    >>> trace.why(22, 1)
-    'Scheduler 1 issues nothing: w1 waits for a result until 24, w5 until 25.'
-    """
-    _checks.known_keywords(
-        "simulate", unknown, ("programs", "schedulers", "policy", "max_outstanding", "blocks")
-    )
-    schedulers = _checks.whole_number("schedulers", schedulers, most=1024)
-    _checks.choice("policy", policy, _policy.POLICIES)
-    if max_outstanding is not None:
-        max_outstanding = _checks.whole_number(
-            "max_outstanding", max_outstanding, remedy="None sets no limit."
-        )
-    kept = _kept(programs)
-    in_block = _blocks(blocks, kept)
-    last_cycle = MOST_CELLS // len(kept)
-    try:
-        issues = _engine.run(kept, in_block, schedulers, policy, max_outstanding, last_cycle)
-        events = _states.log(kept, schedulers, issues)
-        if events.cycles > last_cycle:
-            raise OverflowError
-    except OverflowError:
-        raise ValueError(
-            f"The run passes {last_cycle} cycles, the most kept for {len(kept)} warps "
-            f"(cycles x warps up to {MOST_CELLS}); shorten the programs or their latencies."
-        ) from None
-    state, pc, until = _states.unroll(kept, in_block, issues, events, schedulers, max_outstanding)
-    issued = np.full((events.cycles, schedulers), -1, np.int32)
-    issued[events.cycle, events.scheduler] = events.warp
-    lanes = np.zeros(state.shape, np.uint8)
-    lanes[events.cycle, events.warp] = events.lanes
-    loads = events.unit == (events.units.index("mem") if "mem" in events.units else -1)
-    requests = np.stack([events.cycle, events.warp, events.pc, events.done], axis=1)[loads]
-    for array in (issued, state, pc, until, lanes, requests):
-        array.setflags(write=False)
-    return WarpTrace(
-        programs=kept,
-        blocks=in_block,
-        schedulers=schedulers,
-        policy=policy,
-        max_outstanding=max_outstanding,
-        cycles=events.cycles,
-        issue_count=len(events.cycle),
-        issued=issued,
-        state=state,
-        pc=pc,
-        until=until,
-        lanes=lanes,
-        requests=requests,
-    )
-
-
-def _kept(programs: Sequence[Program]) -> tuple[tuple[Instruction, ...], ...]:
-    """Return the programs as tuples, equal ones as one object, so that each is compiled once."""
-    same: dict[tuple[Instruction, ...], tuple[Instruction, ...]] = {}
-    seen: dict[int, tuple[Instruction, ...]] = {}
-    kept = []
-    for w, program in enumerate(programs):
-        if isinstance(program, Instruction):
-            raise ValueError(
-                "programs holds instructions, but must hold one program per warp; "
-                "write [program] * 8 to run one program on 8 warps."
-            )
-        if id(program) not in seen:
-            for pc, i in enumerate(program):
-                if not isinstance(i, Instruction):
-                    raise ValueError(f"Instruction {pc} of w{w} is {i!r}, but must be a simt.Instruction.")
-            own = tuple(program)
-            seen[id(program)] = same.setdefault(own, own)
-        kept.append(seen[id(program)])
-    if not any(kept):
-        raise ValueError(
-            f"programs has {len(kept)} warps and no instruction; give at least one warp an instruction."
-        )
-    return tuple(kept)
-
-
-def _blocks(blocks: Sequence[int] | None, programs: Sequence[Program]) -> tuple[int, ...]:
-    """Return the block of each warp; refuse a barrier that could never open."""
-    if blocks is None:
-        blocks = [0] * len(programs)
-    if len(blocks) != len(programs):
-        raise ValueError(
-            f"blocks has {len(blocks)} entries for {len(programs)} warps; give the block index of every warp."
-        )
-    kept = tuple(_checks.whole_number(f"blocks[{w}]", block, least=0) for w, block in enumerate(blocks))
-    count = {id(p): sum(i.unit == "bar" for i in p) for p in programs}
-    first: dict[int, int] = {}
-    for w, program in enumerate(programs):
-        v = first.setdefault(kept[w], w)
-        if count[id(program)] != count[id(programs[v])]:
-            raise ValueError(
-                f"In block {kept[w]}, w{v} has {count[id(programs[v])]} barriers and w{w} has "
-                f"{count[id(program)]}, so a barrier would never open; give every warp of a block the same "
-                f"number, or put them in different blocks."
-            )
-    return kept

@@ -1,0 +1,173 @@
+"""The run itself: checked input, the exact model, and the trace made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pulsewarp import _checks
+from pulsewarp.simt import _engine, _policy, _states
+from pulsewarp.simt._instruction import Instruction
+from pulsewarp.simt.trace import WarpTrace
+
+MOST_CELLS = 2**24  # cycles x warps; ten bytes each are kept, 168 MB
+
+Program = Sequence[Instruction]
+
+
+def simulate(
+    programs: Sequence[Program],
+    *,
+    schedulers: int = 4,
+    policy: str = "lrr",
+    max_outstanding: int | None = None,
+    blocks: Sequence[int] | None = None,
+    **unknown: object,
+) -> WarpTrace:
+    """Issue the warps' instructions cycle by cycle and return what happened.
+
+    The model is PW-0: in each cycle each scheduler issues at most one instruction, of one eligible warp.
+    A warp is eligible when it is not at a barrier, issued nothing in this cycle, the sources and the
+    destination of its next instruction are ready, and the unit is free. Issued at ``t``, the result is
+    there at ``t + latency`` and the unit is free at ``t + interval``. Memory is one unit for all schedulers,
+    which decide in index order within a cycle; other units exist once per scheduler. A barrier takes an
+    issue slot; all warps of the block may go on in the cycle after the last of them issued it.
+
+    Not modelled: caches (a load takes the latency written in it), instruction fetch, register banks, dual
+    issue, write-after-read hazards, what placing blocks costs. NVIDIA documents no scheduling policy: Huerta
+    et al. (MICRO 2025) find greedy-then-youngest on Ampere, Olmedo et al. (RTAS 2020) report loose round
+    robin.
+
+    Parameters
+    ----------
+    programs : sequence of sequences of Instruction
+        One program per warp. Warp ``w`` sits on scheduler ``w mod schedulers``; a lower id is older.
+    schedulers : int
+        4 on every SM since Volta.
+    policy : str
+        ``"lrr"``: the first eligible warp after the last issued one, going round, at first from the lowest
+        id. ``"gto"``: the last issued one if it can, else the oldest. ``"gty"``: else the youngest.
+        ``"oldest"``: always the oldest.
+    max_outstanding : int or None
+        A ``mem`` instruction cannot issue while this many, of all warps, are in flight.
+    blocks : sequence of int, or None
+        The block index of each warp; None puts all in one block.
+    **unknown
+        Any other keyword is refused, and the nearest valid one named.
+
+    Returns
+    -------
+    WarpTrace
+        States, waits and issues of every cycle.
+
+    Raises
+    ------
+    ValueError
+        For a value out of its range, for warps of one block with different numbers of barriers (one would
+        never open), and for a run of more than 2**24 cycles x warps.
+    TypeError
+        For an unknown keyword.
+
+    Examples
+    --------
+    >>> from pulsewarp import simt
+    >>> trace = simt.simulate([simt.load_compute(2, 2)] * 8, schedulers=4, policy="lrr")
+    >>> trace
+    WarpTrace(8 warps, 4 schedulers, lrr: 48 instructions in 57 cycles)
+    >>> trace.why(22, 1)
+    'Scheduler 1 issues nothing: w1 waits for a result until 24, w5 until 25.'
+    """
+    _checks.known_keywords(
+        "simulate", unknown, ("programs", "schedulers", "policy", "max_outstanding", "blocks")
+    )
+    schedulers = _checks.whole_number("schedulers", schedulers, most=1024)
+    _checks.choice("policy", policy, _policy.POLICIES)
+    if max_outstanding is not None:
+        max_outstanding = _checks.whole_number(
+            "max_outstanding", max_outstanding, remedy="None sets no limit."
+        )
+    kept = _kept(programs)
+    in_block = _blocks(blocks, kept)
+    last_cycle = MOST_CELLS // len(kept)
+    try:
+        issues = _engine.run(kept, in_block, schedulers, policy, max_outstanding, last_cycle)
+        events = _states.log(kept, schedulers, issues)
+        if events.cycles > last_cycle:
+            raise OverflowError
+    except OverflowError:
+        raise ValueError(
+            f"The run passes {last_cycle} cycles, the most kept for {len(kept)} warps "
+            f"(cycles x warps up to {MOST_CELLS}); shorten the programs or their latencies."
+        ) from None
+    state, pc, until = _states.unroll(kept, in_block, issues, events, schedulers, max_outstanding)
+    issued = np.full((events.cycles, schedulers), -1, np.int32)
+    issued[events.cycle, events.scheduler] = events.warp
+    lanes = np.zeros(state.shape, np.uint8)
+    lanes[events.cycle, events.warp] = events.lanes
+    loads = events.unit == (events.units.index("mem") if "mem" in events.units else -1)
+    requests = np.stack([events.cycle, events.warp, events.pc, events.done], axis=1)[loads]
+    for array in (issued, state, pc, until, lanes, requests):
+        array.setflags(write=False)
+    return WarpTrace(
+        programs=kept,
+        blocks=in_block,
+        schedulers=schedulers,
+        policy=policy,
+        max_outstanding=max_outstanding,
+        cycles=events.cycles,
+        issue_count=len(events.cycle),
+        issued=issued,
+        state=state,
+        pc=pc,
+        until=until,
+        lanes=lanes,
+        requests=requests,
+    )
+
+
+def _kept(programs: Sequence[Program]) -> tuple[tuple[Instruction, ...], ...]:
+    """Return the programs as tuples, equal ones as one object, so that each is compiled once."""
+    same: dict[tuple[Instruction, ...], tuple[Instruction, ...]] = {}
+    seen: dict[int, tuple[Instruction, ...]] = {}
+    kept = []
+    for w, program in enumerate(programs):
+        if isinstance(program, Instruction):
+            raise ValueError(
+                "programs holds instructions, but must hold one program per warp; "
+                "write [program] * 8 to run one program on 8 warps."
+            )
+        if id(program) not in seen:
+            for pc, i in enumerate(program):
+                if not isinstance(i, Instruction):
+                    raise ValueError(f"Instruction {pc} of w{w} is {i!r}, but must be a simt.Instruction.")
+            own = tuple(program)
+            seen[id(program)] = same.setdefault(own, own)
+        kept.append(seen[id(program)])
+    if not any(kept):
+        raise ValueError(
+            f"programs has {len(kept)} warps and no instruction; give at least one warp an instruction."
+        )
+    return tuple(kept)
+
+
+def _blocks(blocks: Sequence[int] | None, programs: Sequence[Program]) -> tuple[int, ...]:
+    """Return the block of each warp; refuse a barrier that could never open."""
+    if blocks is None:
+        blocks = [0] * len(programs)
+    if len(blocks) != len(programs):
+        raise ValueError(
+            f"blocks has {len(blocks)} entries for {len(programs)} warps; give the block index of every warp."
+        )
+    kept = tuple(_checks.whole_number(f"blocks[{w}]", block, least=0) for w, block in enumerate(blocks))
+    count = {id(p): sum(i.unit == "bar" for i in p) for p in programs}
+    first: dict[int, int] = {}
+    for w, program in enumerate(programs):
+        v = first.setdefault(kept[w], w)
+        if count[id(program)] != count[id(programs[v])]:
+            raise ValueError(
+                f"In block {kept[w]}, w{v} has {count[id(programs[v])]} barriers and w{w} has "
+                f"{count[id(program)]}, so a barrier would never open; give every warp of a block the same "
+                f"number, or put them in different blocks."
+            )
+    return kept

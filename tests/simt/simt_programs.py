@@ -1,0 +1,129 @@
+"""The house's vocabulary of random programs, and the checks that every trace must pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import simt_naive as naive
+from hypothesis import strategies as st
+
+from pulsewarp import simt
+from pulsewarp.simt import Instruction, WarpTrace
+
+REGISTERS = ("r0", "r1", "r2", "r3")
+
+
+def instructions() -> st.SearchStrategy[Instruction]:
+    registers = st.sampled_from(REGISTERS)
+    return st.builds(
+        Instruction,
+        unit=st.sampled_from(("mem", "mem", "alu", "alu", "sfu", "tensor")),
+        latency=st.integers(1, 12),
+        interval=st.sampled_from((1, 1, 1, 2, 5)),
+        dst=st.none() | registers,
+        srcs=st.lists(registers, max_size=3).map(tuple),
+        lanes=st.integers(1, 32),
+    )
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> dict[str, Any]:
+    """Arguments of `simulate`: a few distinct programs spread over warps and blocks, barriers matched."""
+    n_blocks = draw(st.integers(1, 3))
+    programs: list[Sequence[Instruction]] = []
+    blocks: list[int] = []
+    for block in range(n_blocks):
+        bars = draw(st.integers(0, 3))
+        piece = st.lists(instructions(), max_size=4)
+        distinct = [
+            [i for part in range(bars + 1) for i in [*draw(piece), *([simt.bar()] if part < bars else [])]]
+            for _ in range(draw(st.integers(1, 3)))
+        ]
+        warps = draw(st.lists(st.sampled_from(distinct), min_size=1, max_size=5))
+        programs += warps
+        blocks += [block] * len(warps)
+    if not any(programs):
+        programs[0] = [Instruction()]
+        programs = [p if b else [Instruction()] for p, b in zip(programs, blocks, strict=True)]
+    order = draw(st.permutations(range(len(programs))))
+    return {
+        "programs": [programs[w] for w in order],
+        "blocks": [blocks[w] for w in order],
+        "schedulers": draw(st.integers(1, 4)),
+        "policy": draw(st.sampled_from(sorted(simt.POLICIES))),
+        "max_outstanding": draw(st.none() | st.integers(1, 4)),
+    }
+
+
+def check_against_naive(arguments: dict[str, Any]) -> WarpTrace:
+    """Compare every cycle of `simulate` with the naive stepper."""
+    trace = simt.simulate(**arguments)
+    run = naive.step_through(**arguments)
+    assert trace.cycles == run.cycles
+    assert trace.issued.tolist() == run.issued
+    assert [[simt.STATES[code] for code in row] for row in trace.state] == run.state
+    assert trace.pc.tolist() == run.pc
+    assert trace.until.tolist() == run.until
+    assert [tuple(row) for row in trace.requests.tolist()] == run.requests
+    return trace
+
+
+def check_laws(trace: WarpTrace) -> None:
+    """What must hold in any trace, read from the trace alone."""
+    T, W, S = trace.cycles, trace.warps, trace.schedulers
+    assert trace.issued.shape == (T, S)
+    assert trace.state.shape == trace.pc.shape == trace.until.shape == trace.lanes.shape == (T, W)
+    code = {word: k for k, word in enumerate(simt.STATES)}
+    issues = trace.state == code["issues"]
+
+    # Every instruction issues once, in order; a scheduler issues one of its own warps at a time.
+    assert trace.issue_count == sum(map(len, trace.programs)) == int((trace.issued >= 0).sum())
+    for w, program in enumerate(trace.programs):
+        cycles = np.flatnonzero(issues[:, w])
+        assert trace.pc[cycles, w].tolist() == list(range(len(program)))
+        assert (trace.issued[cycles, w % S] == w).all()
+        assert trace.lanes[cycles, w].tolist() == [i.lanes for i in program]
+        assert not trace.lanes[~issues[:, w], w].any()
+
+    # A slot goes empty only when none of the scheduler's warps could use it.
+    for s in range(S):
+        ready = (trace.state[:, s::S] == code["ready"]).any(axis=1)
+        assert not (ready & (trace.issued[:, s] < 0)).any()
+
+    # Results: nothing issues before its operands are there. Memory: one unit for all schedulers.
+    at = {(w, int(trace.pc[t, w])): int(t) for t, w in np.argwhere(issues)}
+    for (w, pc), t in at.items():
+        i = trace.programs[w][pc]
+        for register in (*i.srcs, i.dst) if i.unit != "bar" else ():
+            for p in range(pc):
+                if register is not None and trace.programs[w][p].dst == register:
+                    assert t >= at[w, p] + trace.programs[w][p].latency
+    requests = trace.requests.tolist()
+    for (t0, w0, pc0, _), (t1, _, _, _) in zip(requests, requests[1:], strict=False):
+        assert t1 >= t0 + trace.programs[w0][pc0].interval
+    for t, w, pc, landed in requests:
+        assert landed == t + trace.programs[w][pc].latency
+        if trace.max_outstanding is not None:
+            assert sum(r[0] < t < r[3] for r in requests) < trace.max_outstanding
+
+    # Barriers: nobody of a block goes on before the cycle after its last arrival.
+    bars = [[pc for pc, i in enumerate(p) if i.unit == "bar"] for p in trace.programs]
+    for block in set(trace.blocks):
+        mates = [w for w in range(W) if trace.blocks[w] == block]
+        for k in range(len(bars[mates[0]])):
+            opens = max(at[w, bars[w][k]] for w in mates) + 1
+            assert all(at.get((w, bars[w][k] + 1), opens) >= opens for w in mates)
+
+    # Waits end when they say: an operand's exactly then, any other not before.
+    for t, w in np.argwhere(trace.until >= 0).tolist():
+        word, end = simt.STATES[trace.state[t, w]], int(trace.until[t, w])
+        assert end > t
+        assert word in ("memory", "result", "unit", "limit", "barrier")
+        if end < T:
+            stays = simt.STATES[trace.state[end, w]] == word and trace.until[end, w] == end
+            assert not stays
+        assert (trace.state[t:end, w] == trace.state[t, w]).all() or word in ("unit", "limit")
+    assert ((trace.until >= 0) | ~np.isin(trace.state, [code["memory"], code["result"]])).all()
+    assert (trace.state == code["finished"])[:, [not p for p in trace.programs]].all()
