@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import operator
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def nearest(word: object, valid: Iterable[str]) -> str:
@@ -78,6 +83,18 @@ def known_keywords(caller: str, given: Mapping[str, object], valid: Iterable[str
             raise TypeError(
                 f"{caller} does not know the keyword {key!r};{nearest(key, words)} Valid: {', '.join(words)}."
             )
+
+
+def names_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Make `function` answer an unknown keyword with the nearest valid one; its signature stays as it is."""
+    valid = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **given: P.kwargs) -> R:
+        known_keywords(function.__name__, given, valid)
+        return function(*args, **given)
+
+    return checked
 
 
 def _tail(remedy: str) -> str:

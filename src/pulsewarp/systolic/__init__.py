@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from pulsewarp.systolic.array import simulate
+from pulsewarp.systolic.cost import CONVENTIONS, GemmCost, conv, gemm
 from pulsewarp.systolic.dataflow import DATAFLOWS, Dataflow
+from pulsewarp.systolic.registers import PHASES, REGISTERS, Check, Probe, Registers, Report, Schedule
 from pulsewarp.systolic.rules import Fold
-from pulsewarp.systolic.trace import PHASES, REGISTERS, Probe, Registers, Schedule, SystolicTrace
+from pulsewarp.systolic.trace import SystolicTrace
 
 __all__ = [
+    "CONVENTIONS",
     "DATAFLOWS",
     "PHASES",
     "REGISTERS",
+    "Check",
     "Dataflow",
     "Fold",
+    "GemmCost",
     "Probe",
     "Registers",
+    "Report",
     "Schedule",
     "SystolicTrace",
+    "conv",
+    "gemm",
     "simulate",
 ]

@@ -1,18 +1,16 @@
 """The systolic array, stepped register by register: three dataflows, one simulator.
 
-How a hop can be a view. All values that travel along one array row lie in one line of memory, in the order in
-which they entered; the row's cells are a window on that line. Each cycle the window slides by one element, and
-with it every value is one cell further, though no value was copied. The same holds down the columns, and for
-the held registers while they are loaded or drained. A sum that moves down therefore stays where it is in memory
-while the cells slide past and add to it. What lies before the window is still on its way to the array, what
-lies behind it has left.
+How a hop can be a view. Values on their way lie in memory in the order in which they go, and the registers
+are a window on that line. At each clock edge the window slides by one element (for values that move down: by
+one row), and with it every value is one cell further, though none was copied. So a sum that moves down stays
+where it is in memory while the cells slide past and add to it; what lies before the window has yet to enter,
+what lies behind it has left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from pulsewarp import _checks
 from pulsewarp.systolic import rules
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, Letter, flat_index, turned
+from pulsewarp.systolic.registers import PHASES, REGISTERS, Probe, Registers, Schedule
 from pulsewarp.systolic.rules import Fold
-from pulsewarp.systolic.trace import PHASES, Probe, Registers, Schedule, SystolicTrace
+from pulsewarp.systolic.trace import SystolicTrace
 
 #: Up to so many cell-cycles (cycles * rows * cols) a trace keeps every register of every cycle.
 FULL_REGISTERS = 2**21
@@ -31,6 +30,7 @@ MEMORY_LIMIT = 512 * 2**20
 CYCLE_LIMIT = 50_000_000
 
 
+@_checks.names_keywords
 def simulate(
     a: ArrayLike,
     b: ArrayLike,
@@ -46,7 +46,7 @@ def simulate(
     Modelled: the held, right-moving and down-moving register of every cell, one hop a cycle, skewed entry,
     loading and draining, folds for products larger than the array. A fold takes the whole array's schedule
     even where it fills only part of it, starts with empty registers, and the next starts when it has ended.
-    The partial sum of an earlier fold re-enters at the top edge, so each result is summed over k = 0, 1, 2, ...
+    The partial sum of an earlier fold re-enters at the top edge, so each result is summed in the order of k.
     Not modelled: memory (operands are always there in time), shadow registers that load the next tile early,
     rounding inside a cell other than that of the accumulator's type.
 
@@ -92,8 +92,8 @@ def simulate(
     a, b = _checks.matrix("a", a), _checks.matrix("b", b)
     if a.shape[1] != b.shape[0]:
         raise ValueError(
-            f"a has shape {a.shape} and b has shape {b.shape}, but the columns of a ({a.shape[1]}) must be as "
-            f"many as the rows of b ({b.shape[0]}); transpose or cut one of them."
+            f"a has shape {a.shape} and b has shape {b.shape}, but a must have as many "
+            f"columns ({a.shape[1]}) as b has rows ({b.shape[0]}); transpose or cut one of them."
         )
     accumulator = accumulator_type(a.dtype, b.dtype)
     sizes: dict[Axis, int] = {"m": a.shape[0], "k": a.shape[1], "n": b.shape[1]}
@@ -134,29 +134,21 @@ def simulate(
 
 def accumulator_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     """Return the type in which products are formed and summed for operands of types `a` and `b`."""
+    if a.kind in "iu" and b.kind in "iu":
+        return np.dtype(np.int32 if a == b == np.int8 else np.int64)
     try:
         common = np.result_type(a, b)
     except TypeError:
         raise ValueError(
             f"a holds {a} and b holds {b}, which have no common type; convert one to the other's."
         ) from None
-    if common.kind in "iu":
-        return np.dtype(np.int32 if a == b == np.int8 else np.int64)
     if common.kind == "V":  # the narrow types of ml_dtypes, such as bfloat16
         return np.dtype(np.int32 if "int" in common.name else np.float32)
     return np.dtype(np.float32 if common.itemsize <= 4 else np.float64)
 
 
-class _Lines(NamedTuple):
-    """One kind of content (values, indices or presence) of all registers and of what is before and behind them."""
-
-    held: NDArray[Any]
-    right: NDArray[Any]
-    down: NDArray[Any]
-
-
 class _Layout:
-    """Where the values of one fold lie in memory, and where the window of cells is at each of its cycles."""
+    """Where one fold's values are at each of its cycles: everything the rules say, worked out once a run."""
 
     def __init__(self, flow: Dataflow, rows: int, cols: int, stream: int) -> None:
         self.flow, self.rows, self.cols, self.stream = flow, rows, cols, stream
@@ -164,51 +156,75 @@ class _Layout:
         self.drain = rules.drain_cycles(flow, rows)
         self.cycles = rules.fold_cycles(flow, rows, cols, stream)
 
-    def offsets(self) -> list[int]:
-        """Return the start of the window on the moving lines at each cycle of a fold."""
+    def moving_offsets(self) -> list[int]:
+        """Return by cycle where the cells are on the lines of moving values: one further towards the feed."""
         return [rules.travel(self.cycles - 1 - t) for t in range(self.cycles)]
 
     def held_offsets(self) -> list[int]:
-        """Return the start of the window on the held lines: it slides while loading or draining only."""
+        """Return the same for the held registers, which move while they are loaded or drained only."""
         shifts = self.load or self.drain
         first = 0 if self.load else self.cycles - self.drain
-        return [self.rows - rules.travel(min(max(t + 1 - first, 0), shifts)) for t in range(self.cycles)]
+        return [self.rows - min(rules.travel(max(t + 1 - first, 0)), shifts) for t in range(self.cycles)]
 
-    def blank(self, kind: Any, fill: int) -> _Lines:
-        """Return lines of one kind of content in which nothing travels."""
-        reach = rules.travel(self.cycles - 1)
-        return _Lines(
-            held=np.full((2 * self.rows, self.cols), fill, kind),
-            right=np.full((self.rows, reach + self.cols), fill, kind),
-            down=np.full((reach + self.rows, self.cols), fill, kind),
-        )
+    def entries(self, line: int) -> slice:
+        """Return the cycles in which the stream of one array row or column enters at the edge."""
+        first = self.load + rules.skew(line)
+        return slice(first, first + self.stream)
 
-    def line(self, number: int) -> slice:
-        """Return where the stream of one array row or column lies, its last element first."""
-        first = self.load + rules.skew(number)
-        newest = rules.travel(self.cycles - 1 - (first + self.stream - 1))
-        return slice(newest, rules.travel(self.cycles - 1 - first) + 1, rules.travel(1))
 
-    def feed(
-        self, lines: _Lines, fill: int, held: NDArray[Any], right: NDArray[Any], down: NDArray[Any]
-    ) -> None:
-        """Put one fold on the lines: its stationary tile, and both streams with their skew."""
-        for line in lines:
-            line.fill(fill)
+class _Lines:
+    """One kind of content (values, indices or presence) of all registers and of what is before and behind.
+
+    The three arrays are flat. The line of right-moving values is shared by all array rows: the last cell of a
+    row is followed by the first of the next, whose content is replaced at every edge by what enters there.
+    """
+
+    def __init__(self, layout: _Layout, kind: Any, fill: int) -> None:
+        self.layout, self.fill, self.size = layout, fill, layout.rows * layout.cols
+        self.moving, self.shifted = layout.moving_offsets(), layout.held_offsets()
+        reach = max(self.moving)
+        self.held = np.full(2 * self.size, fill, kind)
+        self.right = np.full(self.size + reach, fill, kind)
+        self.down = np.full(self.size + reach * layout.cols, fill, kind)
+        self.from_left = np.full((layout.cycles, layout.rows), fill, kind)
+        self.from_top = np.full((layout.cycles, layout.cols), fill, kind)
+
+    def feed(self, held: NDArray[Any], right: NDArray[Any], down: NDArray[Any]) -> None:
+        """Empty every register and line up a fold: its stationary tile, and both streams with their skew."""
+        layout, cols = self.layout, self.layout.cols
+        for line in (self.held, self.right, self.down, self.from_left, self.from_top):
+            line.fill(self.fill)
         for r in range(right.shape[0]):
-            lines.right[r, self.line(r)] = right[r, ::-1]
+            self.from_left[layout.entries(r), r] = right[r]
         for c in range(down.shape[1]):
-            lines.down[self.line(c), c] = down[::-1, c]
-        for cycle in range(self.load):
-            row = rules.loading_row(cycle, self.rows)
+            self.from_top[layout.entries(c), c] = down[:, c]
+        self.down.reshape(-1, cols)[self.moving] = self.from_top
+        waiting = self.held.reshape(-1, cols)
+        for cycle in range(layout.load):
+            row = rules.loading_row(cycle, layout.rows)
             if row < held.shape[0]:
-                lines.held[self.rows - 1 - cycle, : held.shape[1]] = held[row]
+                waiting[layout.rows - 1 - cycle, : held.shape[1]] = held[row]
 
-    def leaving(self, lines: _Lines, fold: Fold) -> NDArray[Any]:
-        """Return the sums that left the array in a fold: (stream, cols), for "os" (rows, cols)."""
-        if not self.flow.loads:
-            return lines.held[self.rows : self.rows + fold.rows, : fold.cols]
-        return np.stack([lines.down[self.line(c), c][::-1] for c in range(fold.cols)], axis=1)
+    def hop(self, t: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Step over clock edge `t` of the fold; return the held, right-moving and down-moving registers."""
+        size, cols = self.size, self.layout.cols
+        at, held_at = self.moving[t], self.shifted[t] * cols
+        right = self.right[at : at + size]
+        right[::cols] = self.from_left[t]
+        return self.held[held_at : held_at + size], right, self.down[at * cols : at * cols + size]
+
+    def just_behind(self, t: int) -> NDArray[Any]:
+        """Return what clock edge `t` has pushed out of the held registers at the bottom."""
+        end = (self.shifted[t] + self.layout.rows) * self.layout.cols
+        return self.held[end : end + self.layout.cols]
+
+    def leaving(self, fold: Fold) -> NDArray[Any]:
+        """Return the sums that have left the array in a fold: (stream, cols), for "os" (rows, cols)."""
+        layout, cols = self.layout, self.layout.cols
+        if not layout.flow.loads:
+            return self.held.reshape(-1, cols)[layout.rows : layout.rows + fold.rows, : fold.cols]
+        left = self.down.reshape(-1, cols)[self.moving]
+        return np.stack([left[layout.entries(c), c] for c in range(fold.cols)], axis=1)
 
 
 def _tiles(flow: Dataflow, fold: Fold, content: dict[Letter, NDArray[Any]]) -> tuple[NDArray[Any], ...]:
@@ -228,9 +244,8 @@ class _Observer:
     def begin(self, fold: Fold) -> None:
         """Take note that a fold starts."""
 
-    def see(self, t: int, moved: int, shifted: int, values: _Lines) -> None:
-        """Look at cycle `t` of the fold: the windows start at `moved` and, for held registers, at `shifted`."""
-        raise NotImplementedError
+    def see(self, t: int, held: NDArray[Any], right: NDArray[Any], down: NDArray[Any]) -> None:
+        """Look at the registers after clock edge `t` of the fold, each flat."""
 
 
 def _run(
@@ -242,58 +257,47 @@ def _run(
     observers: Sequence[_Observer],
 ) -> NDArray[Any]:
     """Step every register through every cycle of every fold and return the product."""
-    flow, rows, cols = layout.flow, layout.rows, layout.cols
+    flow = layout.flow
     result = np.zeros((sizes["m"], sizes["n"]), a.dtype)
-    values = layout.blank(a.dtype, 0)
-    held, right, down = values
-    product = np.empty((rows, cols), a.dtype)
-    schedule = list(zip(range(layout.cycles), layout.offsets(), layout.held_offsets(), strict=True))
-    sum_moves = flow.loads
-    multiply, add = np.multiply, np.add
+    lines = _Lines(layout, a.dtype, 0)
+    product = np.empty(lines.size, a.dtype)
+    sum_moves, hop, multiply, add = flow.loads, lines.hop, np.multiply, np.add
     for fold in folds:
         tiles = _tiles(flow, fold, {"a": a, "b": b, "c": result})
-        earlier = tiles[2] if sum_moves else tiles[0]
-        layout.feed(values, 0, *tiles)
+        lines.feed(*tiles)
         for observer in observers:
             observer.begin(fold)
-        for t, moved, shifted in schedule:
-            moving_right = right[:, moved : moved + cols]
-            moving_down = down[moved : moved + rows]
-            staying = held[shifted : shifted + rows]
+        for t in range(layout.cycles):
+            held, right, down = hop(t)
             if sum_moves:
-                multiply(moving_right, staying, out=product)
-                add(moving_down, product, out=moving_down)
+                multiply(right, held, out=product)
+                add(down, product, out=down)
             else:
-                multiply(moving_right, moving_down, out=product)
-                add(staying, product, out=staying)
+                multiply(right, down, out=product)
+                add(held, product, out=held)
             for observer in observers:
-                observer.see(t, moved, shifted, values)
-        earlier[...] = rules.settle(earlier, layout.leaving(values, fold))
+                observer.see(t, held, right, down)
+        earlier = tiles[2] if sum_moves else tiles[0]
+        earlier[...] = rules.settle(earlier, lines.leaving(fold))
     return result
 
 
-@dataclass
 class _Probes(_Observer):
     """Notes the registers of single cells."""
 
-    layout: _Layout
-    cells: dict[int, list[tuple[int, int]]]
-
-    def __post_init__(self) -> None:
+    def __init__(self, layout: _Layout, cells: dict[int, list[tuple[int, int]]]) -> None:
+        self.layout, self.cells = layout, cells
         self.seen: list[Probe] = []
         self.start = 0
 
     def begin(self, fold: Fold) -> None:
         self.start = fold.start
 
-    def see(self, t: int, moved: int, shifted: int, values: _Lines) -> None:
+    def see(self, t: int, held: NDArray[Any], right: NDArray[Any], down: NDArray[Any]) -> None:
         for r, c in self.cells.get(self.start + t, ()):
-            held, right, down = (
-                values.held[shifted + r, c],
-                values.right[r, moved + c],
-                values.down[moved + r, c],
-            )
-            self.seen.append(Probe(self.start + t, r, c, held.item(), right.item(), down.item()))
+            cell = r * self.layout.cols + c
+            registers = held[cell].item(), right[cell].item(), down[cell].item()
+            self.seen.append(Probe(self.start + t, r, c, *registers))
 
 
 class _ScheduleObserver(_Observer):
@@ -306,7 +310,7 @@ class _ScheduleObserver(_Observer):
         self.layout = layout
         total = layout.cycles * len(folds)
         shape = (len(folds), layout.rows, layout.cols)
-        self.present = layout.blank(bool, 0)
+        self.present = _Lines(layout, bool, 0)
         self.active = np.zeros(shape[1:], bool)
         self.before = np.zeros(shape[1:], bool)
         self.since = np.zeros(shape[1:], np.int32)
@@ -320,36 +324,31 @@ class _ScheduleObserver(_Observer):
         self.fold: Fold | None = None
 
     def begin(self, fold: Fold) -> None:
-        layout = self.layout
+        stream = self.layout.stream
         self._close()
         self.fold = fold
-        layout.feed(
-            self.present,
-            0,
+        self.present.feed(
             np.ones((fold.rows, fold.cols), bool),
-            np.ones((fold.rows, layout.stream), bool),
-            np.ones((layout.stream, fold.cols), bool),
+            np.ones((fold.rows, stream), bool),
+            np.ones((stream, fold.cols), bool),
         )
 
-    def see(self, t: int, moved: int, shifted: int, values: _Lines) -> None:
-        layout, fold, present = self.layout, self.fold, self.present
+    def see(self, t: int, held: NDArray[Any], right: NDArray[Any], down: NDArray[Any]) -> None:
+        layout, fold = self.layout, self.fold
         assert fold is not None
-        rows, cols, cycle = layout.rows, layout.cols, fold.start + t
-        right = present.right[:, moved : moved + cols]
-        down = present.down[moved : moved + rows]
-        held = present.held[shifted : shifted + rows]
+        cycle, shape = fold.start + t, (layout.rows, layout.cols)
+        loading, draining = t < layout.load, t >= layout.cycles - layout.drain
+        held, right, down = (bits.reshape(shape) for bits in self.present.hop(t))
         if layout.flow.loads:
             np.logical_and(right, held, out=self.active)
-            self.exited[cycle] = np.count_nonzero(down[rows - 1])
+            self.exited[cycle] = np.count_nonzero(down[-1])
         else:
             np.logical_and(right, down, out=self.active)
-            if t >= layout.cycles - layout.drain:
-                self.exited[cycle] = np.count_nonzero(present.held[shifted + rows])
             np.logical_or(held, self.active, out=held)
+            if draining:
+                self.exited[cycle] = np.count_nonzero(self.present.just_behind(t))
         self.busy[cycle] = np.count_nonzero(self.active)
         self._note_changes(cycle)
-        loading = t < layout.load
-        shifting = loading or t >= layout.cycles - layout.drain
         entered = (
             np.count_nonzero(held[0]) if loading else 0,
             np.count_nonzero(right[:, 0]),
@@ -357,7 +356,7 @@ class _ScheduleObserver(_Observer):
         )
         self.entered[cycle] = entered
         self.moved[cycle] = (
-            np.count_nonzero(held) - entered[0] if shifting else 0,
+            np.count_nonzero(held) - entered[0] if loading or draining else 0,
             np.count_nonzero(right) - entered[1],
             np.count_nonzero(down) - entered[2],
         )
@@ -422,35 +421,34 @@ class _RegisterObserver(_Observer):
             "b": flat_index("b", sizes),
             "c": flat_index("c", sizes),
         }
-        self.index = layout.blank(np.int32, -1)
+        self.index = _Lines(layout, np.int32, -1)
         self.tile = np.full((layout.rows, layout.cols), -1, np.int32)
         shape = (cycles, layout.rows, layout.cols)
-        self.values = _Lines(*(np.empty(shape, accumulator) for _ in range(3)))
-        self.indices = _Lines(*(np.empty(shape, np.int32) for _ in range(3)))
+        self.values = [np.empty(shape, accumulator) for _ in REGISTERS]
+        self.indices = [np.empty(shape, np.int32) for _ in REGISTERS]
         self.active = np.empty(shape, bool)
         self.start = 0
 
     def begin(self, fold: Fold) -> None:
         tiles = _tiles(self.layout.flow, fold, dict(self.index_of))
-        self.layout.feed(self.index, -1, *tiles)
+        self.index.feed(*tiles)
         self.tile.fill(-1)
         self.tile[: fold.rows, : fold.cols] = tiles[0]
         self.start = fold.start
 
-    def see(self, t: int, moved: int, shifted: int, values: _Lines) -> None:
-        rows, cols, cycle = self.layout.rows, self.layout.cols, self.start + t
+    def see(self, t: int, held: NDArray[Any], right: NDArray[Any], down: NDArray[Any]) -> None:
+        cycle, shape = self.start + t, self.tile.shape
+        index = [line.reshape(shape) for line in self.index.hop(t)]
         if not self.layout.flow.loads:  # a sum exists from its first product on
-            np.copyto(self.index.held[shifted : shifted + rows], self.tile, where=self.schedule.active)
-        for kept, lines in ((self.values, values), (self.indices, self.index)):
-            kept.held[cycle] = lines.held[shifted : shifted + rows]
-            kept.right[cycle] = lines.right[:, moved : moved + cols]
-            kept.down[cycle] = lines.down[moved : moved + rows]
+            np.copyto(index[0], self.tile, where=self.schedule.active)
+        for kept, register in zip(self.values, (held, right, down), strict=True):
+            kept[cycle] = register.reshape(shape)
+        for kept, register in zip(self.indices, index, strict=True):
+            kept[cycle] = register
         self.active[cycle] = self.schedule.active
 
     def finish(self) -> Registers:
-        return Registers(
-            *(_freeze(part) for part in (*self.values, *self.indices, self.active)),
-        )
+        return Registers(*(_freeze(part) for part in (*self.values, *self.indices, self.active)))
 
 
 def _freeze(array: NDArray[Any]) -> NDArray[Any]:
@@ -484,14 +482,14 @@ def _refuse_or_choose(layout: _Layout, sizes: dict[Axis, int], itemsize: int, tr
     what = f"A product of {m} x {k} by {k} x {n} on {rows} x {cols} cells ({flow.name})"
     if cycles > CYCLE_LIMIT:
         raise ValueError(
-            f"{what} takes {cycles} cycles, above the limit of {CYCLE_LIMIT} for stepping; use a larger array or "
-            f"smaller matrices, or count without stepping with systolic.gemm."
+            f"{what} takes {cycles} cycles, above the limit of {CYCLE_LIMIT} for stepping; use a larger "
+            f"array or smaller matrices, or count without stepping with systolic.gemm."
         )
     keeps_registers = trace and cycles * rows * cols <= FULL_REGISTERS
-    lines = (rows + cols) * layout.cycles + 6 * rows * cols
+    lines = (rows + 4 * cols) * layout.cycles + 5 * rows * cols
     need = itemsize * (lines + m * k + k * n + m * n)
-    if trace:
-        need += lines + 32 * cycles + 8 * folds * rows * cols
+    if trace:  # presence bits on the same lines, counts by cycle, start and length of each cell in each fold
+        need += lines + 33 * cycles + 8 * folds * rows * cols
     if need > MEMORY_LIMIT:
         remedy = "use smaller matrices, or count without stepping with systolic.gemm"
         if trace:

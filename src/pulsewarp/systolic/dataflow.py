@@ -50,7 +50,7 @@ class Dataflow:
 
     @property
     def loads(self) -> bool:
-        """Whether an operand is loaded before the products start (if not, the result stays and is drained)."""
+        """Whether an operand is loaded before the products start; if not, the result stays and is drained."""
         return self.held != "c"
 
     @property

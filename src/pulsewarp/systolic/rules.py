@@ -1,4 +1,4 @@
-"""The rules of the array, one small function each: what enters when, how far a value moves, what folds there are.
+"""The rules of the array, one small function each: what enters when, how far it moves, which folds there are.
 
 The simulator holds no other rule. Tests plant a fault into one of these at a time and require every check to
 see it.
@@ -32,7 +32,7 @@ def travel(cycles: int) -> int:
 
 
 def loading_row(cycle: int, rows: int) -> int:
-    """Return the row of the stationary tile that enters at the top in one load cycle: the bottom row first."""
+    """Return the row of the stationary tile that enters in one load cycle: the bottom row first."""
     return rows - 1 - cycle
 
 
@@ -50,7 +50,7 @@ def load_cycles(dataflow: Dataflow, rows: int) -> int:
 
 
 def drain_cycles(dataflow: Dataflow, rows: int) -> int:
-    """Return the cycles at the end of a fold in which finished results are shifted out of the held registers."""
+    """Return the cycles at the end of a fold in which results are shifted out of the held registers."""
     return 0 if dataflow.loads else rows
 
 
@@ -87,7 +87,7 @@ class Fold:
 
 
 def plan_folds(dataflow: Dataflow, sizes: dict[Axis, int], rows: int, cols: int) -> tuple[Fold, ...]:
-    """Return the folds in order: column tiles outside, row tiles inside; each takes the whole array's schedule."""
+    """Return the folds in order, column tiles outside, row tiles inside, each with the array's schedule."""
     cycles = fold_cycles(dataflow, rows, cols, sizes[dataflow.stream_axis])
     row_extent, col_extent = sizes[dataflow.row_axis], sizes[dataflow.col_axis]
     corners = [(row0, col0) for col0 in range(0, col_extent, cols) for row0 in range(0, row_extent, rows)]

@@ -3,91 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsewarp.systolic import window
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, coordinates
+from pulsewarp.systolic.registers import Probe, Registers, Report, Schedule
 from pulsewarp.systolic.rules import Fold
 
-#: Names of the values of `SystolicTrace.phase`. "load": the stationary tile is shifted in. "fill": more and more
-#: cells work. "steady": all cells that the fold uses work. "drain": from when the first cell has finished.
-PHASES = ("load", "fill", "steady", "drain")
-#: The three registers of a cell, in the order of the columns of `Schedule.entered` and `Schedule.moved`.
-REGISTERS = ("held", "right", "down")
 #: The most rows that `macs` and `exits` list.
 ROW_LIMIT = 2**24
-
-
-class Probe(NamedTuple):
-    """The three registers of one cell after one clock edge."""
-
-    cycle: int
-    row: int
-    col: int
-    held: int | float
-    right: int | float
-    down: int | float
-
-
-@dataclass(frozen=True, eq=False)
-class Registers:
-    """Registers of cells: values, and the flat index of the element each value belongs to (-1: nothing there).
-
-    Parameters
-    ----------
-    held, right, down : ndarray, shape ([T,] R, C)
-        Values, in the accumulator's type; 0 where nothing is.
-    held_index, right_index, down_index : ndarray of int32, same shape
-        Row-major index into the matrix that `SystolicTrace.roles` names for the register.
-    active : ndarray of bool, same shape
-        Whether the cell multiplies in this cycle.
-    """
-
-    held: NDArray[Any]
-    right: NDArray[Any]
-    down: NDArray[Any]
-    held_index: NDArray[np.int32]
-    right_index: NDArray[np.int32]
-    down_index: NDArray[np.int32]
-    active: NDArray[np.bool_]
-
-    def __repr__(self) -> str:
-        return f"Registers(shape={self.active.shape}, values={self.held.dtype})"
-
-
-@dataclass(frozen=True, eq=False)
-class Schedule:
-    """When each cell worked and what moved in each cycle, as seen while stepping.
-
-    Parameters
-    ----------
-    start : ndarray of int32, shape (F, R, C)
-        First cycle in which a cell multiplies in a fold, -1 for never.
-    length : ndarray of int32, shape (F, R, C)
-        Cycles in which it multiplies.
-    phase : ndarray of int8, shape (T,)
-        Index into `PHASES`.
-    busy : ndarray of int32, shape (T,)
-        Cells that multiply.
-    entered, moved : ndarray of int32, shape (T, 3)
-        Values that come in from outside, and that come from the neighbouring cell, by register (`REGISTERS`).
-    exited : ndarray of int32, shape (T,)
-        Sums that leave.
-    """
-
-    start: NDArray[np.int32]
-    length: NDArray[np.int32]
-    phase: NDArray[np.int8]
-    busy: NDArray[np.int32]
-    entered: NDArray[np.int32]
-    moved: NDArray[np.int32]
-    exited: NDArray[np.int32]
-
-    def __repr__(self) -> str:
-        return f"Schedule(cycles={self.phase.size}, folds={self.start.shape[0]})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -238,8 +164,8 @@ class SystolicTrace:
     def _all_registers(self) -> Registers:
         if self.kept_registers is None:
             raise ValueError(
-                f"This trace of {self.cycles} x {self.rows} x {self.cols} cell-cycles does not keep every register; "
-                f"ask for one cycle with registers(t), or simulate up to 2**21 cell-cycles with trace=True."
+                f"This trace of {self.cycles} x {self.rows} x {self.cols} cell-cycles does not keep every "
+                f"register; ask for one cycle with registers(t), or simulate a run of at most 2**21 of them."
             )
         return self.kept_registers
 
@@ -264,6 +190,8 @@ class SystolicTrace:
         if not 0 <= t < self.cycles:
             raise ValueError(f"Cycle {t} lies outside the run; use one from 0 to {self.cycles - 1}.")
         if self.kept_registers is None:
+            from pulsewarp.systolic import window  # it needs this class
+
             return window.recompute(self, t, rows, cols)
         kept = self.kept_registers
         return Registers(
@@ -286,6 +214,8 @@ class SystolicTrace:
         """
         self._refuse_rows(self.m * self.n * self.k, "multiply-adds")
         if self.kept_registers is None:
+            from pulsewarp.systolic import window  # it needs this class
+
             return window.scheduled_macs(self)
         kept = self.kept_registers
         cycle, row, col = np.nonzero(kept.active)
@@ -300,8 +230,8 @@ class SystolicTrace:
     def exits(self) -> NDArray[np.int32]:
         """Return every sum that leaves: rows (cycle, col, m, n, final), sorted by cycle, column.
 
-        `final` is 0 for a partial sum that a later fold over k continues, else 1. In "ws" and "is" a sum leaves
-        in the cycle in which it is in the bottom row; in "os" in the cycle that shifts it out.
+        `final` is 0 for a partial sum that a later fold over k continues, else 1. In "ws" and "is" a sum
+        leaves in the cycle in which it is in the bottom row; in "os" in the cycle that shifts it out.
 
         Raises
         ------
@@ -310,7 +240,36 @@ class SystolicTrace:
         """
         passes = -(-self.k // self.rows) if self.flow.loads else 1
         self._refuse_rows(self.m * self.n * passes, "exits")
-        return window.scheduled_exits(self)
+        if self.kept_registers is None:
+            from pulsewarp.systolic import window  # it needs this class
+
+            return window.scheduled_exits(self)
+        kept = self.kept_registers
+        if self.flow.loads:
+            leaving = kept.down_index[:, -1]
+        else:  # what sat in the bottom row when the drain shifted
+            leaving = np.full((self.cycles, self.cols), -1, np.int32)
+            for fold in self.folds:
+                drain = slice(fold.start + fold.cycles - self.rows, fold.start + fold.cycles)
+                leaving[drain] = kept.held_index[drain.start - 1 : drain.stop - 1, -1]
+        cycle, col = np.nonzero(leaving >= 0)
+        at = coordinates("c", leaving[cycle, col], self.sizes)
+        last = np.array([not self.flow.loads or fold.row0 + fold.rows == self.k for fold in self.folds])
+        final = last[cycle // self.folds[0].cycles]
+        return np.stack([cycle, col, at["m"], at["n"], final], axis=1).astype(np.int32)
+
+    def verify(self) -> Report:
+        """Check this trace: NumPy's product, the closed form, one hop a cycle, each product once.
+
+        Returns
+        -------
+        Report
+            One `Check` each, with its numbers in a sentence; `passed` when all hold. What a trace does not
+            keep is not checked, and the report says so.
+        """
+        from pulsewarp.systolic import verification  # it needs this class
+
+        return verification.verify(self)
 
     def _refuse_rows(self, rows: int, what: str) -> None:
         if rows > ROW_LIMIT:
@@ -325,6 +284,6 @@ class SystolicTrace:
         )
         count = len(self.folds)
         return (
-            f"SystolicTrace({self.dataflow}, {self.rows}x{self.cols} cells, {self.m}x{self.k} by {self.k}x{self.n}, "
-            f"{self.cycles} cycles, {count} fold{'s' if count != 1 else ''}, keeps {kept})"
+            f"SystolicTrace({self.dataflow}, {self.rows}x{self.cols} cells, {self.m}x{self.k} by "
+            f"{self.k}x{self.n}, {self.cycles} cycles, {count} fold{'s' if count != 1 else ''}, keeps {kept})"
         )

@@ -6,23 +6,19 @@ cycle t was at the edge r or c cycles earlier, because a value moves one cell a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsewarp.systolic import rules
 from pulsewarp.systolic.dataflow import AXES, Axis, Letter
-
-if TYPE_CHECKING:
-    from pulsewarp.systolic.rules import Fold
-    from pulsewarp.systolic.trace import Registers, SystolicTrace
+from pulsewarp.systolic.registers import Registers
+from pulsewarp.systolic.rules import Fold
+from pulsewarp.systolic.trace import SystolicTrace
 
 
 def recompute(trace: SystolicTrace, t: int, rows: slice, cols: slice) -> Registers:
     """Return the registers of a window of cells at cycle `t`, from operands and schedule."""
-    from pulsewarp.systolic.trace import Registers  # trace.py needs this module to load first
-
     fold = fold_at(trace, t)
     cells = _Cells(trace, fold, t, rows, cols)
     index = {"held": cells.held(), "right": cells.right(), "down": cells.down()}

@@ -1,0 +1,118 @@
+"""What is noted about a run: the three registers of a cell, when cells work, what checks of it found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Names of the values of `SystolicTrace.phase`. "load": the stationary tile is shifted in. "fill": more
+#: and more cells work. "steady": all cells that the fold uses work. "drain": the first cell has finished.
+PHASES = ("load", "fill", "steady", "drain")
+#: The three registers of a cell, in the order of the columns of `Schedule.entered` and `Schedule.moved`.
+REGISTERS = ("held", "right", "down")
+
+
+class Probe(NamedTuple):
+    """The three registers of one cell after one clock edge."""
+
+    cycle: int
+    row: int
+    col: int
+    held: int | float
+    right: int | float
+    down: int | float
+
+
+@dataclass(frozen=True, eq=False)
+class Registers:
+    """Registers of cells: values, and the flat index of the element each belongs to (-1: nothing there).
+
+    Parameters
+    ----------
+    held, right, down : ndarray, shape ([T,] R, C)
+        Values, in the accumulator's type; 0 where nothing is.
+    held_index, right_index, down_index : ndarray of int32, same shape
+        Row-major index into the matrix that `SystolicTrace.roles` names for the register.
+    active : ndarray of bool, same shape
+        Whether the cell multiplies in this cycle.
+    """
+
+    held: NDArray[Any]
+    right: NDArray[Any]
+    down: NDArray[Any]
+    held_index: NDArray[np.int32]
+    right_index: NDArray[np.int32]
+    down_index: NDArray[np.int32]
+    active: NDArray[np.bool_]
+
+    def __repr__(self) -> str:
+        return f"Registers(shape={self.active.shape}, values={self.held.dtype})"
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """When each cell worked and what moved in each cycle, as seen while stepping.
+
+    Parameters
+    ----------
+    start : ndarray of int32, shape (F, R, C)
+        First cycle in which a cell multiplies in a fold, -1 for never.
+    length : ndarray of int32, shape (F, R, C)
+        Cycles in which it multiplies.
+    phase : ndarray of int8, shape (T,)
+        Index into `PHASES`.
+    busy : ndarray of int32, shape (T,)
+        Cells that multiply.
+    entered, moved : ndarray of int32, shape (T, 3)
+        Values that come in from outside, and that come from the neighbouring cell, by register (`REGISTERS`).
+    exited : ndarray of int32, shape (T,)
+        Sums that leave.
+    """
+
+    start: NDArray[np.int32]
+    length: NDArray[np.int32]
+    phase: NDArray[np.int8]
+    busy: NDArray[np.int32]
+    entered: NDArray[np.int32]
+    moved: NDArray[np.int32]
+    exited: NDArray[np.int32]
+
+    def __repr__(self) -> str:
+        return f"Schedule(cycles={self.phase.size}, folds={self.start.shape[0]})"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: whether it holds, and its numbers in a sentence."""
+
+    name: str
+    passed: bool
+    says: str
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """What `SystolicTrace.verify` found.
+
+    Parameters
+    ----------
+    checks : tuple of Check
+        In the order in which they were made.
+    """
+
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check holds."""
+        return all(check.passed for check in self.checks)
+
+    def __repr__(self) -> str:
+        held = sum(check.passed for check in self.checks)
+        lines = [
+            f"{'holds' if check.passed else 'FAILS'}  {check.name}: {check.says}" for check in self.checks
+        ]
+        return "\n".join([f"{held} of {len(self.checks)} checks hold", *lines])

@@ -1,0 +1,137 @@
+"""Checks that any trace can be put to: each computes its own answer and compares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsewarp.systolic.cost import gemm
+from pulsewarp.systolic.dataflow import Letter, coordinates
+from pulsewarp.systolic.registers import Check, Report
+from pulsewarp.systolic.trace import SystolicTrace
+
+
+def verify(trace: SystolicTrace) -> Report:
+    """Return the report of every check that the trace keeps enough for."""
+    checks = [check_product(trace), check_closed_form(trace)]
+    if trace.has_registers:
+        checks += [check_hops(trace), check_meetings(trace), check_products(trace), check_schedule(trace)]
+    elif trace.has_schedule:
+        checks += [check_wavefront(trace), check_coverage(trace)]
+    return Report(tuple(checks))
+
+
+def add_up(a: NDArray[Any], b: NDArray[Any], accumulator: np.dtype[Any]) -> NDArray[Any]:
+    """Return a @ b with products and sums in the accumulator's type, added in the order of k."""
+    total = np.zeros((a.shape[0], b.shape[1]), accumulator)
+    for column, row in zip(a.T.astype(accumulator), b.astype(accumulator), strict=True):
+        total += column[:, None] * row[None, :]
+    return total
+
+
+def check_product(trace: SystolicTrace) -> Check:
+    """Compare the result with NumPy, bit for bit."""
+    accumulator = trace.result.dtype
+    equal = int(np.count_nonzero(trace.result == add_up(trace.a, trace.b, accumulator)))
+    says = f"{equal} of {trace.result.size} results equal the sum over k in {accumulator}"
+    if accumulator.kind == "f":
+        exact = trace.a.astype(np.float64) @ trace.b.astype(np.float64)
+        says += f", at most {np.abs(trace.result - exact).max():.3g} from NumPy's float64 product"
+        return Check("product", equal == trace.result.size, says)
+    matmul = trace.a.astype(accumulator) @ trace.b.astype(accumulator)
+    return Check("product", bool((trace.result == matmul).all()), f"{says}, as does NumPy's a @ b")
+
+
+def check_closed_form(trace: SystolicTrace) -> Check:
+    """Compare the cycles counted with the formula."""
+    cost = gemm(m=trace.m, k=trace.k, n=trace.n, rows=trace.rows, cols=trace.cols, dataflow=trace.dataflow)
+    says = (
+        f"{trace.cycles} cycles counted in {len(trace.folds)} folds; "
+        f"{cost.folds} x {cost.cycles_per_fold} = {cost.cycles} by formula"
+    )
+    return Check("closed form", (trace.cycles, len(trace.folds)) == (cost.cycles, cost.folds), says)
+
+
+def check_hops(trace: SystolicTrace) -> Check:
+    """Require that each value was in its cell or next to it one clock edge ago, or enters at an edge."""
+    right, down, held = trace.right_index, trace.down_index, trace.held_index
+    hops = int(np.count_nonzero(right[1:, :, 1:] >= 0) + np.count_nonzero(down[1:, 1:] >= 0))
+    strays = int(np.count_nonzero((right[1:, :, 1:] >= 0) & (right[1:, :, 1:] != right[:-1, :, :-1])))
+    strays += int(np.count_nonzero((down[1:, 1:] >= 0) & (down[1:, 1:] != down[:-1, :-1])))
+    strays += int(
+        np.count_nonzero((right[1:, :, 1:] >= 0) & (trace.right[1:, :, 1:] != trace.right[:-1, :, :-1]))
+    )
+    came = (held[1:, 1:] == held[:-1, 1:]) | (held[1:, 1:] == held[:-1, :-1])
+    if not trace.flow.loads:  # a sum comes into being where its first product is formed
+        came |= trace.active[1:, 1:] & (held[:-1, 1:] < 0)
+    strays += int(np.count_nonzero((held[1:, 1:] >= 0) & ~came))
+    return Check(
+        "one hop a cycle", strays == 0, f"{hops} hops to a neighbour, {strays} values from elsewhere"
+    )
+
+
+def check_meetings(trace: SystolicTrace) -> Check:
+    """Require that in every working cell both operands share k and the sum is that of their m and n."""
+    where = trace.active
+    at: dict[str, dict[str, NDArray[Any]]] = {}
+    letters: tuple[Letter, ...] = ("a", "b", "c")
+    for letter in letters:
+        index = getattr(trace, f"{trace.flow.register_of(letter)}_index")[where]
+        at[letter] = {str(axis): value for axis, value in coordinates(letter, index, trace.sizes).items()}
+    fits = at["a"]["k"] == at["b"]["k"]
+    fits &= (at["a"]["m"] == at["c"]["m"]) & (at["b"]["n"] == at["c"]["n"])
+    met = int(np.count_nonzero(fits))
+    return Check(
+        "operands meet", met == fits.size, f"{met} of {fits.size} products join the k, m and n they belong to"
+    )
+
+
+def check_products(trace: SystolicTrace) -> Check:
+    """Require that each product (m, n, k) is formed exactly once."""
+    macs = trace.macs().astype(np.int64)
+    flat = (macs[:, 3] * trace.n + macs[:, 4]) * trace.k + macs[:, 5]
+    total = trace.m * trace.n * trace.k
+    times = np.bincount(flat, minlength=total)
+    once = int(np.count_nonzero(times == 1))
+    says = f"{once} of {total} formed once, {len(macs)} multiply-adds in all"
+    return Check("each product once", once == total == len(macs), says)
+
+
+def check_schedule(trace: SystolicTrace) -> Check:
+    """Require that `start` and `length` say exactly when each cell worked."""
+    said = np.zeros_like(trace.active)
+    for fold in trace.folds:
+        cycle = np.arange(fold.start, fold.start + fold.cycles)[:, None, None]
+        start, length = trace.start[fold.index], trace.length[fold.index]
+        said[fold.start : fold.start + fold.cycles] = (
+            (start >= 0) & (cycle >= start) & (cycle < start + length)
+        )
+    wrong = int(np.count_nonzero(said != trace.active))
+    return Check("schedule", wrong == 0, f"{wrong} of {said.size} cell-cycles differ from start and length")
+
+
+def check_wavefront(trace: SystolicTrace) -> Check:
+    """Require that each cell starts one cycle after its left and its upper neighbour."""
+    late = pairs = 0
+    for fold in trace.folds:
+        start = trace.start[fold.index, : fold.rows, : fold.cols]
+        for step in (np.diff(start, axis=0), np.diff(start, axis=1)):
+            pairs += step.size
+            late += int(np.count_nonzero(step != 1))
+    says = f"{pairs} pairs of neighbours start one cycle apart, {late} do not"
+    return Check("one hop a cycle", late == 0, says)
+
+
+def check_coverage(trace: SystolicTrace) -> Check:
+    """Require that the working cells of all folds form as many products as there are, each cell its share."""
+    total, stream = trace.m * trace.n * trace.k, trace.sizes[trace.flow.stream_axis]
+    wrong = 0
+    for fold in trace.folds:
+        share = np.zeros((trace.rows, trace.cols), np.int32)
+        share[: fold.rows, : fold.cols] = stream
+        wrong += int(np.count_nonzero(trace.length[fold.index] != share))
+    counted = int(trace.schedule.busy.sum(dtype=np.int64))
+    says = f"{counted} multiply-adds counted for {total} products, {wrong} cells with a wrong share"
+    return Check("each product once", counted == total and wrong == 0, says)
