@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -17,6 +15,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 ROOT = Path(__file__).resolve().parent.parent
+# The scripts of tools/ belong to no package; tests import them by name, as they import each other.
+sys.path.append(str(ROOT / "tools"))
+
 TYPES_CHECKED_AT_RUN_TIME = os.environ.get("PULSEWARP_BEARTYPE") == "1"
 
 if TYPES_CHECKED_AT_RUN_TIME:
@@ -27,22 +28,12 @@ if TYPES_CHECKED_AT_RUN_TIME:
         raise RuntimeError("pulsewarp was imported before its run-time type checks could be switched on")
     beartype_package("pulsewarp")
 
+from find_browser import NoBrowserError, find_browser  # noqa: E402  # needs the path above
+
 # The same examples on every machine: a red suite must be red for the next person too. No deadline: a
 # shared two-core machine is slow for reasons that are no property of the code.
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
-
-
-def load_file(path: Path) -> ModuleType:
-    """Import a script that belongs to no package (a file of tools/ or a test's helper), once."""
-    name = f"pulsewarp_{path.parent.name}_{path.stem}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # dataclasses look their module up while it loads
-        spec.loader.exec_module(module)
-    return sys.modules[name]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -53,33 +44,54 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@pytest.fixture(scope="session")
-def tool() -> object:
-    """Load a script of tools/ by name, for example `tool("address")`."""
-    return lambda name: load_file(ROOT / "tools" / f"{name}.py")
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what each notebook took in an application (recorded by tests/hosts, from any worker)."""
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    rows = [
+        value
+        for report in reports
+        for name, value in getattr(report, "user_properties", ())
+        if name == "notebook visit" and report.when == "call"
+    ]
+    if rows:
+        terminalreporter.section("notebooks in their application")
+        for row in sorted(rows):
+            terminalreporter.write_line(row)
 
 
 @pytest.fixture(scope="session")
-def browser_path() -> str:
-    """Path of a Chromium that starts; without one: a failure under CI, a skip with the remedy elsewhere."""
-    finder = load_file(ROOT / "tools" / "find_browser.py")
-    try:
-        return str(finder.find_browser())
-    except finder.NoBrowserError as missing:
+def missing() -> Callable[[str], NoReturn]:
+    """Call it with a reason where a test lacks something: a failure under CI, a skip elsewhere."""
+
+    def end(reason: str) -> NoReturn:
         if os.environ.get("CI", "").lower() not in ("", "0", "false"):
-            pytest.fail(str(missing), pytrace=False)
-        pytest.skip(str(missing))
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+
+    return end
 
 
 @pytest.fixture(scope="session")
-def browser(browser_path: str) -> Iterator[Browser]:
+def browser_path(missing: Callable[[str], NoReturn]) -> str:
+    """Return the path of a Chromium that starts, fetched if need be."""
+    try:
+        return find_browser()
+    except NoBrowserError as nowhere:
+        missing(str(nowhere))
+
+
+@pytest.fixture(scope="session")
+def browser(browser_path: str, missing: Callable[[str], NoReturn]) -> Iterator[Browser]:
     """One headless Chromium for all tests of this process; each test opens its own context in it.
 
     Names outside this machine do not resolve in it, so that a stray request fails at once and everywhere
     alike, instead of leaving the machine where there happens to be a network.
     """
-    playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need Playwright")
-    with playwright.sync_playwright() as driver:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("Browser tests need Playwright: pip install playwright.")
+    with sync_playwright() as driver:
         chromium = driver.chromium.launch(
             executable_path=browser_path,
             args=["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"],

@@ -1,0 +1,70 @@
+"""Both players in an application: drawn, moved by keys, and silent towards the kernel while they play."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from notebook_hosts import Host, Visit
+    from playwright.sync_api import Browser, ElementHandle, Page
+
+pytestmark = pytest.mark.lab
+
+BOTH = [
+    "from pulsewarp import simt, systolic, widgets",
+    "widgets.SystolicPlayer(systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2))",
+    "kernel = simt.matmul_kernel([[1, 2], [3, 4]], [[5, 6], [7, 8]])\n"
+    'widgets.WarpPlayer(kernel.simulate(schedulers=1, policy="lrr"))',
+    'print("the end")',
+]
+
+
+@pytest.fixture(scope="module")
+def opened(
+    start_host: Callable[..., Any],
+    write_notebook: Callable[[str, Sequence[str]], Path],
+    browser: Browser,
+) -> Iterator[tuple[Host, Page, Visit]]:
+    notebook = write_notebook("both", BOTH)
+    with start_host([notebook]) as host, host.visit(browser, notebook.name) as (page, visit):
+        yield host, page, visit
+
+
+def scenes_of(opened: tuple[Host, Page, Visit]) -> Iterator[ElementHandle]:
+    host, page, visit = opened
+    return host.scenes(page, visit)
+
+
+def test_both_players_draw(opened: tuple[Host, Page, Visit]) -> None:
+    assert opened[2].problems() == []
+    assert len(list(scenes_of(opened))) == 2
+
+
+def test_a_focused_scene_answers_the_keyboard(opened: tuple[Host, Page, Visit]) -> None:
+    from notebook_hosts import answers_keyboard
+
+    assert [answers_keyboard(opened[1], scene) for scene in scenes_of(opened)] == [True, True]
+
+
+def test_nothing_crosses_to_the_kernel_while_a_scene_plays(opened: tuple[Host, Page, Visit]) -> None:
+    from notebook_hosts import messages_while_playing
+
+    _, page, visit = opened
+    assert [messages_while_playing(page, visit, scene) for scene in scenes_of(opened)] == [[], []]
+
+
+def test_where_the_playhead_rests_does_reach_the_kernel(opened: tuple[Host, Page, Visit]) -> None:
+    # The counter of the test above, seen to count: without this it could be deaf.
+    _, page, visit = opened
+    for scene in scenes_of(opened):
+        scene.focus()
+        page.keyboard.press("End")
+        page.wait_for_timeout(1500)
+        before = len(visit.messages)
+        page.keyboard.press("Home")
+        page.wait_for_timeout(1500)
+        assert "to kernel: comm_msg" in visit.messages[before:]

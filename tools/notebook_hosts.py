@@ -1,0 +1,473 @@
+"""Start a notebook application on this machine alone, run notebooks in it and report what happened.
+
+`serving(...)` starts JupyterLab or classic Notebook 6, whichever this Python's environment holds: on
+loopback, with every configuration and data folder inside a temporary one, serving a copy of the notebooks.
+`Host.visit(browser, name)` drives one notebook in Chromium as a reader would: open, wait for the session, run
+all cells by the application's own command, look at every output. It yields the open page and a `Visit`, whose
+`problems()` is what the tests hold to be empty. Nothing here asserts: tests and benchmarks both call it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import itertools
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import psutil
+from keep_outputs import peak_bytes, source_of
+from playwright.sync_api import Browser, ElementHandle, Page, WebSocket
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+# Generous: they only decide how long a hang takes to be called one. A start takes 3 s, a notebook 10 s.
+START_SECONDS = 120
+OPEN_SECONDS = 120
+RUN_SECONDS = 300
+DRAW_SECONDS = 30
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+# What the tests hold on to in a scene: the kit's own names (src/pulsewarp/widgets/kit).
+SCENE = ".pw:has(.pw-scrub)"
+SCRUB = ".pw-scrub"
+PLAY = ".pw-play"
+SPEED = ".pw-pace select"
+
+# Console errors that may stand: part of the text -> the reason. Each is the application's own.
+ALLOWED_CONSOLE_ERRORS: Mapping[str, str] = {}
+
+# Schemes that never reach a network; `about:` is a frame written by the page itself.
+LOCAL_SCHEMES = ("data:", "blob:", "about:")
+
+
+@dataclass(frozen=True)
+class View:
+    """One widget view that a cell should show."""
+
+    cell: int
+    drawn: bool
+    seen: str  # the place's size and its first words, for the sentence that says what is wrong
+
+
+@dataclass
+class Visit:
+    """What happened when one notebook was opened and run to its end in one application."""
+
+    notebook: str
+    host: str
+    cells: Sequence[Mapping[str, Any]] = ()
+    views: Sequence[View] = ()
+    console_errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)  # between browser and kernel: direction and type
+    finished: bool = False
+    open_seconds: float = 0.0
+    run_seconds: float = 0.0
+    peak_bytes: int = 0
+
+    def problems(self) -> list[str]:
+        """Return what is not as it must be, one sentence each; nothing when all is well."""
+        found = [] if self.finished else [f"did not end within {RUN_SECONDS} s"]
+        for number, cell in enumerate(self.cells):
+            if cell["cell_type"] != "code" or not source_of(cell).strip():
+                continue
+            if cell.get("execution_count") is None:
+                found.append(f"cell {number} has no execution count: {source_of(cell)!r}")
+            for output in cell["outputs"]:
+                if output["output_type"] == "error":
+                    found.append(f"cell {number} ends in {output['ename']}: {output['evalue']}")
+        found += [
+            f"cell {view.cell} does not draw its widget: {view.seen}" for view in self.views if not view.drawn
+        ]
+        found += [f"console error: {text}" for text in self.console_errors]
+        found += [f"request leaves the machine: {url}" for url in self.requests if not is_local(url)]
+        return found
+
+
+def is_local(url: str) -> bool:
+    """Tell whether a request for `url` stays on this machine."""
+    if url.startswith(LOCAL_SCHEMES):
+        return True
+    return url.partition("://")[2].partition("/")[0].partition(":")[0] == "127.0.0.1"
+
+
+# --- the two applications ---------------------------------------------------------------------------------
+
+
+class App(Protocol):
+    """How an application is started, and how its page is asked, in JavaScript."""
+
+    name: ClassVar[str]
+    loaded: ClassVar[str]  # -> the notebook is there
+    ready: ClassVar[str]  # waits until its session can run cells
+    run_all: ClassVar[str]  # starts the application's own command
+    ended: ClassVar[str]  # -> every cell has ended
+    cells: ClassVar[str]  # -> the cells in nbformat's form
+    show_cell: ClassVar[str]  # (index) brings a cell on screen
+    output_node: ClassVar[str]  # ([cell, output]) -> the element that shows one output
+    close: ClassVar[str]  # ends the kernel
+
+    @staticmethod
+    def command(port: int) -> list[str]: ...
+
+    @staticmethod
+    def configure(config: Path) -> None: ...
+
+    @staticmethod
+    def address(notebook: str, visit: int) -> str: ...
+
+
+class Lab:
+    """JupyterLab."""
+
+    name = "lab"
+
+    @staticmethod
+    def command(port: int) -> list[str]:
+        return [
+            *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+            "--ServerApp.ip=127.0.0.1",
+            f"--ServerApp.port={port}",
+            "--ServerApp.port_retries=0",
+            "--IdentityProvider.token=",
+            "--ServerApp.root_dir=.",
+            "--LabApp.expose_app_in_browser=True",
+            "--LabApp.extension_manager=readonly",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        ]
+
+    @staticmethod
+    def configure(config: Path) -> None:
+        # The announcements ask the server to fetch a news feed, and put a dialog before the notebook.
+        off = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+        (config / "labconfig").mkdir()
+        (config / "labconfig" / "page_config.json").write_text(json.dumps(off), encoding="utf-8")
+
+    @staticmethod
+    def address(notebook: str, visit: int) -> str:
+        return f"lab/workspaces/visit-{visit}/tree/{notebook}"  # a workspace of its own: no tabs come back
+
+    loaded = "() => Boolean(window.jupyterapp?.shell.currentWidget?.sessionContext)"
+    # The idle indicator lies on first start: the session is ready when it says so itself.
+    ready = """async () => {
+        const panel = jupyterapp.shell.currentWidget;
+        await jupyterapp.restored; await panel.context.ready; await panel.sessionContext.ready;
+        return panel.sessionContext.session.kernel.id;
+    }"""
+    run_all = """() => {
+        window.runEnded = false;
+        jupyterapp.commands.execute('notebook:run-all-cells').finally(() => { window.runEnded = true; });
+    }"""
+    ended = "() => window.runEnded"
+    cells = "() => jupyterapp.shell.currentWidget.content.model.sharedModel.toJSON().cells"
+    # Cells off screen may be detached: one is brought on screen before it is looked at.
+    show_cell = """async (index) => {
+        const notebook = jupyterapp.shell.currentWidget.content;
+        notebook.activeCellIndex = index;
+        await notebook.scrollToItem(index, 'smart');
+    }"""
+    output_node = """([cell, output]) => jupyterapp.shell.currentWidget.content.widgets[cell].node
+        .querySelectorAll('.jp-OutputArea-child')[output]?.querySelector('.jp-OutputArea-output')"""
+    close = "() => jupyterapp.shell.currentWidget.sessionContext.shutdown()"
+
+
+class Classic:
+    """Classic Notebook 6, the closest thing to Colab's front end that runs here."""
+
+    name = "classic"
+
+    @staticmethod
+    def command(port: int) -> list[str]:
+        return [
+            *(sys.executable, "-m", "notebook", "--no-browser", "--allow-root"),
+            "--NotebookApp.ip=127.0.0.1",
+            f"--NotebookApp.port={port}",
+            "--NotebookApp.port_retries=0",
+            "--NotebookApp.token=",
+            "--NotebookApp.notebook_dir=.",
+        ]
+
+    @staticmethod
+    def configure(config: Path) -> None:
+        """Nothing to set: it asks nobody outside."""
+
+    @staticmethod
+    def address(notebook: str, visit: int) -> str:
+        return f"notebooks/{notebook}"
+
+    loaded = """() => {
+        const notebook = window.Jupyter?.notebook;
+        return Boolean(notebook?._fully_loaded && notebook.kernel?.info_reply?.status === 'ok'
+            && notebook.kernel.widget_manager);
+    }"""
+    # When it starts, the widget manager of ipywidgets 7 asks the kernel for widgets that exist already; one
+    # born while it asks is taken for such a one, and its view is removed. Nothing says when it is done, but
+    # answers come in order: asking once more and waiting for that means that the first one has ended.
+    ready = """async () => {
+        await Jupyter.notebook.kernel.widget_manager._loadFromKernel();
+        return Jupyter.notebook.kernel.id;
+    }"""
+    # A cell has ended when the kernel has said idle after its last output, not when its reply came.
+    run_all = """() => {
+        const cells = Jupyter.notebook.get_cells().filter((cell) => cell.cell_type === 'code');
+        window.runPending = cells.filter((cell) => cell.get_text().trim()).length;
+        Jupyter.notebook.events.on('finished_execute.CodeCell', () => { window.runPending -= 1; });
+        Jupyter.actions.call('jupyter-notebook:run-all-cells');
+    }"""
+    ended = "() => window.runPending === 0"
+    cells = "() => Jupyter.notebook.toJSON().cells"
+    show_cell = """(index) => {
+        Jupyter.notebook.select(index);
+        Jupyter.notebook.get_cell(index).element[0].scrollIntoView({ block: 'nearest' });
+    }"""
+    output_node = """([cell, output]) => Jupyter.notebook.get_cell(cell).element[0]
+        .querySelectorAll('.output_area')[output]?.querySelector('.output_subarea')"""
+    close = "() => new Promise((done) => Jupyter.notebook.session.delete(done, done))"
+
+
+def find_app() -> type[App] | None:
+    """Return what this environment holds: JupyterLab, else classic Notebook 6, else None."""
+    if importlib.util.find_spec("jupyterlab"):
+        return Lab
+    if importlib.util.find_spec("notebook.notebookapp"):  # gone from Notebook 7, which is JupyterLab inside
+        return Classic
+    return None
+
+
+# --- one visit --------------------------------------------------------------------------------------------
+
+# A widget has drawn when its place has a size, holds words or a picture, nothing in it says "wait" or raises
+# an alarm, and, where there are canvases, one shows something: a canvas nobody painted is transparent.
+DRAWN = """(node) => {
+    if (!node) return { drawn: false, seen: 'no output' };
+    const { width, height } = node.getBoundingClientRect();
+    const canvases = [...node.querySelectorAll('canvas')].filter((canvas) => canvas.width && canvas.height);
+    const painted = (canvas) => {
+        const context = canvas.getContext('2d');
+        return !context || context.getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean);
+    };
+    const drawn = width >= 20 && height >= 20
+        && (node.innerText.trim() !== '' || node.querySelector('canvas, svg, img, input') !== null)
+        && !node.querySelector('.pw-wait, [role=alert], .jupyter-widgets-error-widget')
+        && !/^(Loading widget|Error (displaying|rendering|creating))/.test(node.innerText.trim())
+        && (!canvases.length || canvases.some(painted));
+    const words = JSON.stringify(node.innerText.trim().slice(0, 80));
+    return { drawn, seen: `${Math.round(width)} x ${Math.round(height)} pixels, ${words}` };
+}"""
+
+_visits = itertools.count(1)
+
+
+@dataclass
+class Host:
+    """An application that is running and serves a copy of some notebooks."""
+
+    app: type[App]
+    url: str
+    process: subprocess.Popen[bytes]
+
+    @contextlib.contextmanager
+    def visit(self, browser: Browser, notebook: str, **context: Any) -> Iterator[tuple[Page, Visit]]:
+        """Open a notebook, run it to its end, look at its outputs; yield the open page and the report.
+
+        What the page does up to the end of the `with` block is recorded in the report as well.
+        """
+        visit = Visit(notebook, self.app.name)
+        with browser.new_context(service_workers="block", **context) as room:
+            room.on("request", lambda request: visit.requests.append(request.url))
+            page = room.new_page()
+            page.on("websocket", lambda socket: _record_socket(visit, socket))
+            page.on("pageerror", lambda error: visit.console_errors.append(str(error)))
+            page.on("console", lambda message: _record_error(visit, message.type, message.text))
+            try:
+                self._open(page, visit)
+                self._run(page, visit)
+                visit.cells = page.evaluate(self.app.cells)
+                visit.views = self._look(page, visit.cells)
+                visit.peak_bytes = max((peak_bytes(pid) for pid in self._kernels()), default=0)
+                yield page, visit
+            finally:
+                with contextlib.suppress(Exception):  # where the page is broken, the server ends the kernel
+                    page.evaluate(self.app.close)
+
+    def _open(self, page: Page, visit: Visit) -> None:
+        start = time.perf_counter()
+        page.set_default_timeout(1000 * OPEN_SECONDS)
+        page.goto(self.url + self.app.address(visit.notebook, next(_visits)))
+        page.wait_for_function(self.app.loaded)
+        page.evaluate(self.app.ready)
+        visit.open_seconds = time.perf_counter() - start
+
+    def _run(self, page: Page, visit: Visit) -> None:
+        start = time.perf_counter()
+        page.evaluate(self.app.run_all)
+        with contextlib.suppress(PlaywrightTimeout):
+            page.wait_for_function(self.app.ended, timeout=1000 * RUN_SECONDS)
+            visit.finished = True
+        visit.run_seconds = time.perf_counter() - start
+
+    def _look(self, page: Page, cells: Sequence[Mapping[str, Any]]) -> list[View]:
+        views = []
+        for cell, output in widget_outputs(cells):
+            page.evaluate(self.app.show_cell, cell)
+            node = self.output(page, cell, output)
+            seen = node.evaluate(DRAWN)
+            deadline = time.monotonic() + DRAW_SECONDS
+            while not seen["drawn"] and time.monotonic() < deadline:
+                page.wait_for_timeout(100)
+                node = self.output(page, cell, output)
+                seen = node.evaluate(DRAWN)
+            views.append(View(cell, **seen))
+        return views
+
+    def output(self, page: Page, cell: int, output: int) -> Any:
+        """Return the element that shows an output of a cell, as the page has it now."""
+        return page.evaluate_handle(self.app.output_node, [cell, output])
+
+    def scenes(self, page: Page, visit: Visit) -> Iterator[ElementHandle]:
+        """Bring each of our scenes on screen in turn and yield its root."""
+        for cell, output in widget_outputs(visit.cells):
+            page.evaluate(self.app.show_cell, cell)
+            root = self.output(page, cell, output).as_element().query_selector(SCENE)
+            if root is not None:
+                yield root
+
+    def _kernels(self) -> list[int]:
+        below = psutil.Process(self.process.pid).children(recursive=True)
+        return [each.pid for each in below if "ipykernel_launcher" in " ".join(each.cmdline())]
+
+
+def shown_cycle(scene: ElementHandle) -> int:
+    """Return the cycle at which a scene's playhead stands."""
+    return int(scene.eval_on_selector(SCRUB, "(bar) => Number(bar.value)"))
+
+
+def answers_keyboard(page: Page, scene: ElementHandle) -> bool:
+    """Tell whether a focused scene goes to its first cycle at Home and one cycle on at the right arrow."""
+    scene.focus()
+    page.keyboard.press("Home")
+    first = shown_cycle(scene)
+    page.keyboard.press("ArrowRight")
+    return (first, shown_cycle(scene)) == (0, 1)
+
+
+def messages_while_playing(page: Page, visit: Visit, scene: ElementHandle) -> list[str]:
+    """Play a scene from its first cycle to its last; return what crossed to or from the kernel meanwhile.
+
+    Messages already under way when Play is pressed, and the resting place that is saved a moment after the
+    end, are not part of playing: the first are waited for, the second comes later than this looks.
+    """
+    scene.focus()
+    page.keyboard.press("Home")
+    scene.query_selector(SPEED).select_option("15")
+    page.wait_for_timeout(1500)
+    before = len(visit.messages)
+    scene.query_selector(PLAY).click()
+    at_end = "([root, bar]) => { const at = root.querySelector(bar); return at.value === at.max; }"
+    page.wait_for_function(at_end, arg=[scene, SCRUB], polling=20)
+    return visit.messages[before:]
+
+
+def widget_outputs(cells: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Yield (cell, output) of each widget view, by position."""
+    for number, cell in enumerate(cells):
+        for position, output in enumerate(cell.get("outputs", ())):
+            if WIDGET_VIEW in output.get("data", ()):
+                yield number, position
+
+
+def _record_socket(visit: Visit, socket: WebSocket) -> None:
+    visit.requests.append(socket.url)
+    if "/api/kernels/" in socket.url:
+        socket.on("framesent", lambda frame: visit.messages.append(f"to kernel: {_message_type(frame)}"))
+        socket.on(
+            "framereceived", lambda frame: visit.messages.append(f"from kernel: {_message_type(frame)}")
+        )
+
+
+def _message_type(frame: str | bytes) -> str:
+    """Return the type that a message's header names; the header comes first in both wire forms."""
+    data = frame.encode() if isinstance(frame, str) else frame
+    found = re.search(rb'"msg_type": *"(\w+)"', data)
+    return found[1].decode() if found else "unknown"
+
+
+def _record_error(visit: Visit, kind: str, text: str) -> None:
+    if kind == "error" and not any(allowed in text for allowed in ALLOWED_CONSOLE_ERRORS):
+        visit.console_errors.append(text)
+
+
+@contextlib.contextmanager
+def serving(
+    app: type[App], notebooks: Iterable[Path], environment: Mapping[str, str] | None = None
+) -> Iterator[Host]:
+    """Start an application that serves a copy of `notebooks`, and end it with all its kernels."""
+    with tempfile.TemporaryDirectory(prefix="pulsewarp-host-") as name:
+        folder = Path(name)
+        for part in ("config", "data", "runtime", "ipython", "work"):
+            (folder / part).mkdir()
+        for notebook in notebooks:
+            shutil.copy(notebook, folder / "work")
+        app.configure(folder / "config")
+        variables = {
+            **os.environ,
+            "JUPYTER_CONFIG_DIR": str(folder / "config"),
+            "JUPYTER_DATA_DIR": str(folder / "data"),
+            "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
+            "IPYTHONDIR": str(folder / "ipython"),
+            **(environment or {}),
+        }
+        port = _free_port()
+        log = folder / "log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                app.command(port), cwd=folder / "work", env=variables, stdout=out, stderr=subprocess.STDOUT
+            )
+        try:
+            host = Host(app, f"http://127.0.0.1:{port}/", process)
+            _wait(host, log)
+            yield host
+        finally:
+            _end(process)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _wait(host: Host, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and host.process.poll() is None:
+        with contextlib.suppress(urllib.error.URLError, ConnectionError):
+            urllib.request.urlopen(host.url + "api", timeout=5).close()
+            return
+        time.sleep(0.1)
+    last = log.read_text(encoding="utf-8", errors="replace")[-2000:]
+    raise RuntimeError(f"{host.app.name} did not start within {START_SECONDS} s. The end of its log:\n{last}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the server and what it started; a kernel that outlives its server is ended as well."""
+    started = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    process.terminate()
+    _, alive = psutil.wait_procs(started, timeout=10)
+    for each in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+    process.wait()
