@@ -2,7 +2,9 @@
 
 A scene's Python file subclasses :class:`Player`, names its scene file, and packs its trace::
 
-    class SystolicPlayer(Player, scene="systolic.js"):
+    class SystolicPlayer(Player):
+        _scene = "systolic.js"
+
         def __init__(self, trace, *, start=None, rate=None, title=None):
             super().__init__(pack("systolic", header, columns), cursor=start, rate=rate, title=title)
 
@@ -31,17 +33,16 @@ _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 class Scene(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is untyped here (see pyproject)
     """One widget from one scene file, the same in every host: what players and questions share."""
 
-    _scene: ClassVar[str]
+    _scene: ClassVar[str]  # an attribute: traitlets of Colab's age take no keyword in a class statement
 
     # ipywidgets 7 would display through this and skip the mime bundle with its fallback.
     _ipython_display_ = None
 
-    def __init_subclass__(cls, *, scene: str | None = None, **keywords: Any) -> None:
+    def __init_subclass__(cls, **keywords: Any) -> None:
         """Join the scene's files when the class is made."""
-        if scene is not None:
-            cls._scene = scene
-            cls._esm = _module.join(scene)
-            cls._css = _module.style(scene)
+        if "_scene" in cls.__dict__:
+            cls._esm = _module.join(cls._scene)
+            cls._css = _module.style(cls._scene)
         super().__init_subclass__(**keywords)
 
     def __init__(self, **traits: Any) -> None:
@@ -75,7 +76,7 @@ class Scene(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is untyped 
 
     def _fallback(self) -> str:
         """Return the page shown where no widget manager is: in saved notebooks and exported pages."""
-        return self.to_html()
+        return self._page(self._page_state())
 
     def _repr_mimebundle_(self, **keywords: Any) -> Any:
         bundle = super()._repr_mimebundle_(**keywords)
