@@ -56,13 +56,16 @@ def positive_number(name: str, value: Any, *, zero: bool = False) -> float:
 
 def matrix(name: str, value: Any) -> NDArray[Any]:
     """Return `value` as a two-dimensional numeric array without NaN, infinity or an empty side."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; give every row the same length.") from None
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(
             f"{name} has shape {array.shape}, but must have two dimensions, neither of them empty; "
             f"write it as a list of rows, such as [[1, 2], [3, 4]]."
         )
-    if array.dtype.kind == "b" or not (array.dtype.kind in "iuf" or array.dtype.kind == "V"):
+    if array.dtype.kind == "b" or not (array.dtype.kind in "iuf" or _is_narrow(array.dtype)):
         raise ValueError(f"{name} holds {array.dtype} values, but must hold integers or real floats.")
     if array.dtype.kind not in "iu":
         bad = np.argwhere(~np.isfinite(array.astype(np.float64)))
@@ -95,6 +98,11 @@ def names_keywords(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **given)
 
     return checked
+
+
+def _is_narrow(dtype: np.dtype[Any]) -> bool:
+    """Tell whether `dtype` is a number type of ml_dtypes; numpy calls them void, as it does records."""
+    return dtype.kind == "V" and dtype.type is not np.void
 
 
 def _tail(remedy: str) -> str:

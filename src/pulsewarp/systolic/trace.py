@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, coordinates
-from pulsewarp.systolic.registers import Probe, Registers, Report, Schedule
+from pulsewarp.systolic.registers import Probe, Registers, Report, Schedule, freeze
 from pulsewarp.systolic.rules import Fold
 
 #: The most rows that `macs` and `exits` list.
@@ -194,15 +194,8 @@ class SystolicTrace:
 
             return window.recompute(self, t, rows, cols)
         kept = self.kept_registers
-        return Registers(
-            kept.held[t, rows, cols],
-            kept.right[t, rows, cols],
-            kept.down[t, rows, cols],
-            kept.held_index[t, rows, cols],
-            kept.right_index[t, rows, cols],
-            kept.down_index[t, rows, cols],
-            kept.active[t, rows, cols],
-        )
+        names = [field.name for field in fields(kept)]
+        return Registers(*(freeze(getattr(kept, name)[t, rows, cols]) for name in names))
 
     def macs(self) -> NDArray[np.int32]:
         """Return every multiply-add: rows (cycle, row, col, m, n, k), sorted by cycle, row, column.

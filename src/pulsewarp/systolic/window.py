@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp.systolic.dataflow import AXES, Axis, Letter
-from pulsewarp.systolic.registers import Registers
+from pulsewarp.systolic.registers import REGISTERS, Registers, freeze
 from pulsewarp.systolic.rules import Fold
 from pulsewarp.systolic.trace import SystolicTrace
 
@@ -29,15 +29,8 @@ def recompute(trace: SystolicTrace, t: int, rows: slice, cols: slice) -> Registe
         )
     start = trace.start[fold.index, rows, cols]
     active = (start >= 0) & (t >= start) & (t < start + trace.length[fold.index, rows, cols])
-    return Registers(
-        value["held"],
-        value["right"],
-        value["down"],
-        index["held"],
-        index["right"],
-        index["down"],
-        active,
-    )
+    parts = [content[register] for content in (value, index) for register in REGISTERS]
+    return Registers(*(freeze(part) for part in (*parts, active)))
 
 
 def fold_at(trace: SystolicTrace, t: int) -> Fold:
