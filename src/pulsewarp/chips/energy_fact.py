@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources.abc import Traversable
@@ -20,6 +21,7 @@ from pulsewarp.chips.files import (
     read_toml,
     text,
 )
+from pulsewarp.chips.loader import load
 
 _UNITS = {
     "pJ/op": (12, "J/op"),
@@ -89,16 +91,16 @@ class EnergyFact:
 
 @cache
 def _load() -> tuple[EnergyFact, ...]:
-    return read_energy(DATA)
+    return read_energy(DATA, load())
 
 
-def read_energy(folder: Traversable) -> tuple[EnergyFact, ...]:
+def read_energy(folder: Traversable, chips: Mapping[str, object]) -> tuple[EnergyFact, ...]:
     """Return the energy facts of a catalogue folder, in the order written.
 
     Raises
     ------
     ValueError
-        For a value without a source, an unknown field or unit: one sentence with file, entry,
+        For a value without a source, an unknown field, unit or chip: one sentence with file, entry,
         value and remedy.
     """
     file, sources = "energy.toml", read_sources(folder)
@@ -106,6 +108,8 @@ def read_energy(folder: Traversable) -> tuple[EnergyFact, ...]:
     for key, table in read_toml(folder / file).items():
         place = Place(file, key)
         check_fields(place, table, _FIELDS)
+        if "chip" in table:
+            place.at("chip").one_of(table["chip"], tuple(chips))
         found.append(_fact(place, key, table, cited(place, table, sources)[0]))
     return tuple(found)
 
@@ -138,12 +142,19 @@ def _fact(place: Place, key: str, table: Table, source: Source) -> EnergyFact:
 def energy(chip_id: str | None = None) -> tuple[EnergyFact, ...]:
     """Return the energy facts, all or those of one chip.
 
+    Raises
+    ------
+    ValueError
+        When the chip is unknown.
+
     Examples
     --------
     >>> from pulsewarp import chips
     >>> [fact.id for fact in chips.energy("tpu_v3")]
     ['tpu_v3_measured_power_min']
     """
+    if chip_id is not None:
+        choice("chip", chip_id, load())
     return tuple(fact for fact in _load() if chip_id is None or fact.chip_id == chip_id)
 
 

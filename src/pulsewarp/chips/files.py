@@ -33,8 +33,7 @@ class Place:
 
     def refuse(self, value: object, why: str) -> NoReturn:
         """Raise a ValueError that names the file, the path, the value and the remedy."""
-        shown = float(value) if isinstance(value, Decimal) else value
-        raise ValueError(f"{self.file}: {'.'.join(self.path)} = {shown!r} {why}")
+        raise ValueError(f"{self.file}: {'.'.join(self.path)} = {_shown(value)} {why}")
 
     def one_of(self, value: object, valid: Sequence[str]) -> str:
         """Return `value` when it is one of `valid`; refuse anything else."""
@@ -110,3 +109,10 @@ def cited(place: Place, table: Table, sources: Mapping[str, Source]) -> tuple[So
         if key not in sources:
             place.at("source").refuse(key, f"is no key of sources.toml.{nearest(key, sources)}")
     return tuple(sources[key] for key in keys)
+
+
+def _shown(value: object) -> str:
+    """Return a value as a sentence shows it: a table by its own value, or by the names it holds."""
+    if isinstance(value, Mapping):
+        return _shown(value["value"]) if "value" in value else f"{{{', '.join(value)}}}"
+    return repr(float(value) if isinstance(value, Decimal) else value)

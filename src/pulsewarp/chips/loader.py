@@ -128,7 +128,8 @@ def read_chips(folder: Traversable) -> dict[str, Chip]:
         for chip_id, table in tables.items():
             place = Place(file.name, chip_id)
             if chip_id in chips:
-                place.refuse(table.get("name"), "stands in another file too; keep one of them.")
+                place.refuse(chip_id, "stands in another file too; keep one of them.")
+            check_fields(place, table, (*_LABELS, *FIELDS))
             chips[chip_id] = _Reading(place, table, sources).chip(as_of)
     return dict(sorted(chips.items(), key=lambda item: FAMILIES.index(item[1].family)))
 
@@ -137,7 +138,6 @@ class _Reading:
     """One chip's table on its way to a `Chip`: values by attribute, sources, other values."""
 
     def __init__(self, place: Place, table: Table, sources: Mapping[str, Source]) -> None:
-        check_fields(place, table, (*_LABELS, *FIELDS))
         self.place = place
         self.table = table
         self.known_sources = sources
