@@ -135,10 +135,11 @@ def step_through(
         run.pc.append(pcs)
         run.until.append(until)
         t += 1
-    for t in range(t, run.cycles):  # everything has issued; what is in flight lands
+    while t < run.cycles:  # everything has issued; what is in flight lands
         run.issued.append([-1] * schedulers)
         ends = [waits(w, t) for w in range(len(warps))]
         run.state.append([e[0] for e in ends if e])
         run.until.append([e[1] for e in ends if e])
         run.pc.append([w.pc for w in warps])
+        t += 1
     return run

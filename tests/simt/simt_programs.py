@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from pulsewarp import simt
 from pulsewarp.simt import Instruction, WarpTrace
 
-REGISTERS = ("r0", "r1", "r2", "r3")
+REGISTERS = ("r0", "r1", "r2", "r3", "r4")
 
 
 def instructions() -> st.SearchStrategy[Instruction]:
@@ -20,10 +21,10 @@ def instructions() -> st.SearchStrategy[Instruction]:
     return st.builds(
         Instruction,
         unit=st.sampled_from(("mem", "mem", "alu", "alu", "sfu", "tensor")),
-        latency=st.integers(1, 12),
+        latency=st.integers(1, 12) | st.just(40),
         interval=st.sampled_from((1, 1, 1, 2, 5)),
         dst=st.none() | registers,
-        srcs=st.lists(registers, max_size=3).map(tuple),
+        srcs=st.lists(registers, max_size=2).map(tuple) | st.permutations(REGISTERS).map(tuple),
         lanes=st.integers(1, 32),
     )
 
@@ -36,7 +37,7 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
     blocks: list[int] = []
     for block in range(n_blocks):
         bars = draw(st.integers(0, 3))
-        piece = st.lists(instructions(), max_size=4)
+        piece = st.lists(instructions(), max_size=7)
         distinct = [
             [i for part in range(bars + 1) for i in [*draw(piece), *([simt.bar()] if part < bars else [])]]
             for _ in range(draw(st.integers(1, 3)))
@@ -45,8 +46,7 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
         programs += warps
         blocks += [block] * len(warps)
     if not any(programs):
-        programs[0] = [Instruction()]
-        programs = [p if b else [Instruction()] for p, b in zip(programs, blocks, strict=True)]
+        programs = [[Instruction()] for _ in programs]
     order = draw(st.permutations(range(len(programs))))
     return {
         "programs": [programs[w] for w in order],
@@ -101,7 +101,7 @@ def check_laws(trace: WarpTrace) -> None:
                 if register is not None and trace.programs[w][p].dst == register:
                     assert t >= at[w, p] + trace.programs[w][p].latency
     requests = trace.requests.tolist()
-    for (t0, w0, pc0, _), (t1, _, _, _) in zip(requests, requests[1:], strict=False):
+    for (t0, w0, pc0, _), (t1, _, _, _) in itertools.pairwise(requests):
         assert t1 >= t0 + trace.programs[w0][pc0].interval
     for t, w, pc, landed in requests:
         assert landed == t + trace.programs[w][pc].latency

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from simt_programs import check_against_naive, check_laws, runs
 
 
-@settings(max_examples=500)
+@settings(max_examples=400)
 @given(runs())
 def test_every_cycle_equals_the_naive_stepper(arguments: dict[str, Any]) -> None:
     check_against_naive(arguments)

@@ -13,14 +13,17 @@ from heapq import heappop, heappush
 from pulsewarp.simt import _policy
 from pulsewarp.simt._instruction import Instruction
 
-# A step is one compiled instruction:
+# One compiled instruction, linked to the one after it (None at the end), since a warp only ever moves on:
 #   queue     where a warp waits that has this instruction next: 0 for units that are always free by the
 #             next cycle, else the number of a unit that can be busy
 #   interval  cycles its unit is taken (0 for a barrier)
 #   latency   cycles until the result
 #   dst       register written; the last register is a dummy for instructions that write none
-#   operands  registers that must be ready: sources and destination
-Step = tuple[int, int, int, int, tuple[int, ...]]
+#   a, b, c, more  registers that must be ready for the *next* instruction: its sources and destination,
+#             three of them unpacked because that is faster; register 0 is always ready and fills gaps
+#   next      the next instruction
+Step = tuple[int, int, int, int, int, int, int, tuple[int, ...], "Step | None"]
+ALWAYS_READY = 0
 MEMORY = 1  # queue number of the one unit that the schedulers share
 
 
@@ -30,20 +33,24 @@ def queues(programs: Sequence[Sequence[Instruction]]) -> dict[str, int]:
     return {"mem": MEMORY} | {unit: MEMORY + 1 + k for k, unit in enumerate(sorted(slow))}
 
 
-def compile_program(program: Sequence[Instruction], queue: dict[str, int]) -> tuple[list[Step], int]:
-    """Return the program's steps and how many registers they name, the dummy included."""
-    names: dict[str, int] = {}
-    for i in program:
-        for register in (*i.srcs, *([i.dst] if i.dst is not None else [])):
-            names.setdefault(register, len(names))
-    dummy = len(names)
-    steps: list[Step] = []
-    for i in program:
+def compile_program(program: Sequence[Instruction], queue: dict[str, int]) -> tuple[Step | None, int]:
+    """Return the program's first step (None when it is empty), and how many registers its steps use."""
+    names = {register: ALWAYS_READY + 1 + k for k, register in enumerate(dict.fromkeys(_touched(program)))}
+    dummy = len(names) + 1
+    step: Step | None = None
+    needed: list[int] = []
+    for i in reversed(program):
+        a, b, c, *more = needed + [ALWAYS_READY] * (3 - len(needed))
         dst = dummy if i.dst is None else names[i.dst]
-        operands = dict.fromkeys([names[r] for r in i.srcs] + ([] if i.dst is None else [dst]))
         interval = 0 if i.unit == "bar" else i.interval
-        steps.append((queue.get(i.unit, 0), interval, i.latency, dst, tuple(operands)))
-    return steps, dummy + 1
+        step = (queue.get(i.unit, 0), interval, i.latency, dst, a, b, c, tuple(more), step)
+        needed = [names[register] for register in dict.fromkeys(_touched([i]))]
+    return step, dummy + 1
+
+
+def _touched(program: Sequence[Instruction]) -> list[str]:
+    """Return the registers that must be ready: sources and destinations."""
+    return [r for i in program for r in (*i.srcs, *([] if i.dst is None else [i.dst]))]
 
 
 def run(
@@ -63,39 +70,42 @@ def run(
     """
     pick = _policy.POLICIES[policy]
     queue = queues(programs)
-    compiled: dict[int, tuple[list[Step], int]] = {}
+    compiled: dict[int, tuple[Step | None, int]] = {}
     for program in programs:
         if id(program) not in compiled:  # each distinct program is compiled once
             compiled[id(program)] = compile_program(program, queue)
-    steps = [compiled[id(program)][0] for program in programs]
-    registers = [[0] * compiled[id(program)][1] for program in programs]
+    steps = [compiled[id(program)][0] for program in programs]  # what each warp issues next
+    registers = [[0] * compiled[id(program)][1] for program in programs]  # the cycle each one is ready
     issues: list[list[int]] = [[] for _ in programs]
 
     n_queues = len(queue) + 1
-    ready = [[0] * n_queues for _ in range(schedulers)]  # bit masks of warps with their operands there
-    for w, own in enumerate(steps):
-        if own:
-            ready[w % schedulers][own[0][0]] |= 1 << w // schedulers
+    slow = range(MEMORY + 1, n_queues)
+    # Bit masks of the warps that have their operands, by scheduler and queue.
+    ready = [[0] * n_queues for _ in range(schedulers)]
+    ready_of = [ready[w % schedulers] for w in range(len(programs))]
+    bit_of = [1 << w // schedulers for w in range(len(programs))]
+    numbered = list(enumerate(ready))
+    last = [-1] * schedulers
     memory_free = 0
     free = [[0] * n_queues for _ in range(schedulers)]
-    last = [-1] * schedulers
     landing: list[int] = []  # heap of the cycles at which loads in flight land
-    waking: dict[int, list[int]] = {}
-    wake_cycles: list[int] = []  # heap of the keys of `waking`
+    waking: dict[int, list[int]] = {}  # warps by the cycle in which they have their operands
+    wake_cycles: list[int] = []  # heap of its keys
     in_block = {block: blocks.count(block) for block in set(blocks)}
-    arrived: dict[int, list[int]] = {block: [] for block in in_block}
-    remaining = sum(len(own) for own in steps)
-    numbered = list(enumerate(ready))
-    slow = range(MEMORY + 1, n_queues)
+    # Who stands at the block's barrier, with the registers its next instruction needs.
+    arrived: dict[int, list[tuple[int, int, int, int, tuple[int, ...]]]] = {block: [] for block in in_block}
+    unfinished = 0
+    for w, step in enumerate(steps):
+        if step is not None:
+            unfinished += 1
+            ready_of[w][step[0]] |= bit_of[w]
 
     t = 0
-    while remaining:
-        if t > last_cycle:
-            raise OverflowError
+    while True:
         while wake_cycles and wake_cycles[0] <= t:
             for w in waking.pop(heappop(wake_cycles)):
-                ready[w % schedulers][steps[w][len(issues[w])][0]] |= 1 << w // schedulers
-        before = remaining
+                ready_of[w][steps[w][0]] |= bit_of[w]  # type: ignore[index]  # a waking warp has a next step
+        idle = True
         for s, masks in numbered:
             eligible = masks[0]
             if masks[MEMORY] and memory_free <= t:
@@ -112,49 +122,68 @@ def run(
             if not eligible:
                 continue
 
-            mine = pick(eligible, last[s])
-            last[s] = mine
+            idle = False
+            last[s] = mine = pick(eligible, last[s])
             w = mine * schedulers + s
-            issued = issues[w]
-            q, interval, latency, dst, _ = steps[w][len(issued)]
-            issued.append(t)
-            remaining -= 1
-            masks[q] &= ~(1 << mine)
-            if not interval:
-                here = arrived[blocks[w]]
-                here.append(w)
-                if len(here) < in_block[blocks[w]]:
+            q, interval, latency, dst, a, b, c, more, after = steps[w]  # type: ignore[misc]  # as above
+            steps[w] = after
+            issues[w].append(t)
+            masks[q] ^= 1 << mine
+            if after is None:
+                unfinished -= 1
+            if interval:
+                scoreboard = registers[w]
+                scoreboard[dst] = t + latency
+                if q:
+                    if q == MEMORY:
+                        memory_free = t + interval
+                        if max_outstanding is not None:
+                            heappush(landing, t + latency)
+                    else:
+                        free[s][q] = t + interval
+                if after is None:
                     continue
-                released = here
-                arrived[blocks[w]] = []
-            else:
-                registers[w][dst] = t + latency
-                if q == MEMORY:
-                    memory_free = t + interval
-                    if max_outstanding is not None:
-                        heappush(landing, t + latency)
-                elif q:
-                    free[s][q] = t + interval
-                released = [w]
-
-            for v in released:
-                if len(issues[v]) == len(steps[v]):
-                    continue
-                wake = t + 1
-                scoreboard = registers[v]
-                for register in steps[v][len(issues[v])][4]:
+                wake = scoreboard[a]
+                if scoreboard[b] > wake:
+                    wake = scoreboard[b]
+                if scoreboard[c] > wake:
+                    wake = scoreboard[c]
+                for register in more:
                     if scoreboard[register] > wake:
                         wake = scoreboard[register]
-                if wake in waking:
-                    waking[wake].append(v)
+                if wake <= t + 1:
+                    masks[after[0]] |= 1 << mine  # its scheduler has decided for this cycle
+                elif wake in waking:
+                    waking[wake].append(w)
                 else:
-                    waking[wake] = [v]
+                    waking[wake] = [w]
                     heappush(wake_cycles, wake)
+                continue
 
-        if remaining < before:
-            t += 1
-        elif remaining:
+            # A barrier. Whoever arrives first waits, whoever arrives last lets all go on in the next cycle,
+            # not before: another scheduler may still have to decide in this one.
+            arrivals = arrived[blocks[w]]
+            arrivals.append((w, a, b, c, more))
+            if len(arrivals) < in_block[blocks[w]]:
+                continue
+            arrived[blocks[w]] = []
+            for v, a, b, c, more in arrivals:
+                if steps[v] is not None:
+                    scoreboard = registers[v]
+                    wake = max(t + 1, *[scoreboard[register] for register in (a, b, c, *more)])
+                    if wake in waking:
+                        waking[wake].append(v)
+                    else:
+                        waking[wake] = [v]
+                        heappush(wake_cycles, wake)
+
+        if not unfinished:
+            return issues
+        if idle:
             # Nothing could issue: nothing can until a warp wakes, a busy unit frees or a load lands.
             times = [memory_free, *(free[s][q] for s in range(schedulers) for q in slow), *landing[:1]]
             t = min([c for c in times if c > t] + wake_cycles[:1])
-    return issues
+        else:
+            t += 1
+        if t > last_cycle:
+            raise OverflowError

@@ -20,6 +20,9 @@ from pulsewarp.simt._instruction import Instruction
 STATES = ("issues", "ready", "unit", "memory", "result", "barrier", "limit", "finished")
 ISSUES, READY, UNIT, MEMORY, RESULT, BARRIER, LIMIT, FINISHED = range(len(STATES))
 
+# While states are made: `_ASKS + u` has its operands and wants unit number u.
+_ASKS = len(STATES)
+
 Ints = NDArray[np.int64]
 
 
@@ -117,7 +120,9 @@ def unroll(
 ) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int32]]:
     """Return state, program counter and end of the present wait, each (cycles, warps)."""
     T, W = events.cycles, len(programs)
-    by_warp = np.empty((W, T), np.int8), np.empty((W, T), np.int32), np.empty((W, T), np.int32)
+    state = np.empty((W, T), np.int8)  # by warp first, so that every warp's cycles lie together
+    pc = np.empty((W, T), np.int32)
+    until = np.empty((W, T), np.int32)
     tables = _tables(programs, events.units)
     opened = _barrier_openings(programs, blocks, issues)
     together: dict[int, list[int]] = {}
@@ -126,15 +131,9 @@ def unroll(
     for key, warps in together.items():
         openings = np.array([opened[w] for w in warps], np.int64).reshape(len(warps), -1)
         times = np.array([issues[w] for w in warps], np.int64).reshape(len(warps), -1)
-        stages = _stages(tables[key], times, openings, T)
-        by_warp[0][warps], by_warp[1][warps], by_warp[2][warps] = stages
-    state, pc, until = (
-        np.ascontiguousarray(by_warp[0].T),
-        np.ascontiguousarray(by_warp[1].T),
-        np.ascontiguousarray(by_warp[2].T),
-    )
-    _contend(state, pc, until, programs, tables, events, schedulers, max_outstanding)
-    return state, pc, until
+        state[warps], pc[warps], until[warps] = _stages(tables[key], times, openings, T)
+    _contend(state, until, events, schedulers, max_outstanding)
+    return np.ascontiguousarray(state.T), np.ascontiguousarray(pc.T), np.ascontiguousarray(until.T)
 
 
 def _barrier_openings(
@@ -182,6 +181,7 @@ def _stages(table: Table, times: Ints, openings: Ints, T: int) -> tuple[Any, Any
     states = np.empty((W, n + 1, 5), np.int8)
     states[:] = (BARRIER, BARRIER, RESULT, READY, ISSUES)
     states[:, :, 2] = np.where(needed & 1, MEMORY, RESULT)
+    states[:, :n, 3] = _ASKS + table.unit
     states[:, n, 3] = FINISHED
     untils = np.full((W, n + 1, 5), -1, np.int32)
     untils[:, :, 1] = opened
@@ -196,40 +196,35 @@ def _stages(table: Table, times: Ints, openings: Ints, T: int) -> tuple[Any, Any
 
 def _contend(
     state: NDArray[np.int8],
-    pc: NDArray[np.int32],
     until: NDArray[np.int32],
-    programs: Sequence[Sequence[Instruction]],
-    tables: dict[int, Table],
     events: Log,
     schedulers: int,
     max_outstanding: int | None,
 ) -> None:
-    """Mark in place the cycles in which a warp with its operands there lacked its unit or a load's place."""
-    slow = np.zeros(len(events.units), np.bool_)
-    slow[events.unit[events.interval > 1]] = True
-    slow[[unit == "mem" for unit in events.units]] = True
-    slow[[unit == "bar" for unit in events.units]] = False
-    cycle, warp = np.nonzero(state == READY)
-    starts = np.cumsum([0, *(len(program) for program in programs)])[:-1]
-    next_unit = np.concatenate([tables[id(program)].unit for program in programs])
-    unit = next_unit[starts[warp] + pc[cycle, warp]]
+    """Say in place, for warps that have their operands and want a unit, whether they are ready or wait."""
+    T, S = events.cycles, schedulers
+    now = np.arange(T)
     # A scheduler decides after those before it in the same cycle, so decisions have an order.
-    decision = cycle * schedulers + warp % schedulers
-    issued = events.cycle * schedulers + events.scheduler
-    for u in np.flatnonzero(slow):
-        is_memory = events.units[u] == "mem"
-        for s in [None] if is_memory else range(schedulers):
-            asks = unit == u
+    order = events.cycle * S + events.scheduler
+    for u, name in enumerate(events.units):
+        shared = name == "mem"
+        busy = name != "bar" and (shared or bool((events.interval[events.unit == u] > 1).any()))
+        for s in range(S):
+            asks = state[s::S] == _ASKS + u
+            if not asks.any():
+                continue
+            if not busy:  # taken for one cycle and by its own scheduler: free again at every decision
+                state[s::S][asks] = READY
+                continue
             uses = events.unit == u
-            if s is not None:
-                asks &= warp % schedulers == s
+            if not shared:
                 uses &= events.scheduler == s
-            before = np.searchsorted(issued[uses], decision[asks], side="left")
+            # Issues on this unit before the decision in each cycle.
+            before = np.searchsorted(order[uses], now * S + s, side="left")
             free = np.concatenate([[0], (events.cycle + events.interval)[uses]])[before]
-            now = cycle[asks]
             waits = np.where(free > now, UNIT, READY)
             end = np.where(free > now, free, -1)
-            if is_memory and max_outstanding is not None:
+            if shared and max_outstanding is not None:
                 landings = np.sort(events.done[uses])
                 landed = np.searchsorted(landings, now, side="right")
                 full = before - landed >= max_outstanding
@@ -237,5 +232,5 @@ def _contend(
                 later = full & (place > end)  # of two reasons, the one that ends last is shown
                 waits = np.where(later, LIMIT, waits)
                 end = np.where(later, place, end)
-            state[now, warp[asks]] = waits
-            until[now, warp[asks]] = end
+            np.copyto(state[s::S], waits.astype(np.int8), where=asks)
+            np.copyto(until[s::S], end.astype(np.int32), where=asks)

@@ -12,6 +12,7 @@ from pulsewarp.simt._instruction import Instruction
 from pulsewarp.simt.trace import WarpTrace
 
 MOST_CELLS = 2**24  # cycles x warps; ten bytes each are kept, 168 MB
+MOST_UNITS = 64  # a state is kept in eight bits, and the unit wanted with it while states are made
 
 Program = Sequence[Instruction]
 
@@ -147,6 +148,11 @@ def _kept(programs: Sequence[Program]) -> tuple[tuple[Instruction, ...], ...]:
     if not any(kept):
         raise ValueError(
             f"programs has {len(kept)} warps and no instruction; give at least one warp an instruction."
+        )
+    units = {i.unit for program in kept for i in program}
+    if len(units) > MOST_UNITS:
+        raise ValueError(
+            f"The programs name {len(units)} units, but may name at most {MOST_UNITS}; merge some."
         )
     return tuple(kept)
 
