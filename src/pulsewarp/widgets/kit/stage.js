@@ -29,7 +29,8 @@ import { unpack } from "./wire.js";
  * @property {HTMLElement[]} [panels] beside it, or below it where the screen is narrow
  * @property {HTMLElement} [legend]
  * @property {(frame: Frame) => void} show draw one frame; pure in `frame`
- * @property {(width: number) => void} [resize] called before the first `show` and when the width changes
+ * @property {(width: number) => void} [resize] called before the first `show` and when the width it may take changes
+ * @property {boolean} [snug] the picture keeps the width it draws itself; the panels take all the rest
  */
 /**
  * @typedef {object} Tools what `mount` is given
@@ -56,6 +57,7 @@ import { unpack } from "./wire.js";
  * @property {(t: number, selected: number[]) => Table} table the frame as a table, windowed where large
  * @property {(selected: number[], key: string) => number[] | null} [move] arrow keys inside the picture
  * @property {string} [pictureLabel] name of the picture for a screen reader
+ * @property {(sentence: string) => (Node | string)[]} [mark] a caption's sentence with the operands in their colours
  * @property {string} python one line of Python that recreates the run
  * @property {string[]} help sentences for the help panel
  */
@@ -158,13 +160,15 @@ function play(scene, { root, model, signal }) {
   const copyButton = copier(scene.python, signal);
   const foot = h("div", { class: "pw-foot", role: "group", "aria-label": "More" }, tableButton, copyButton.el, helpButton);
 
+  const beside = Boolean(picture.panels?.length);
+  const body = h("div", { class: `pw-body${picture.snug ? " pw-snug" : ""}${beside ? " pw-beside" : ""}` },
+    h("div", { class: "pw-main" }, frame, picture.legend),
+    beside && h("div", { class: "pw-side" }, h("div", { class: "pw-panels" }, ...picture.panels ?? [])));
   const shell = h("div", { class: "pw-shell" },
     h("header", { class: "pw-head" },
       h("div", { class: "pw-titles" }, heading, h("p", { class: "pw-rule" }, scene.rule)),
       h("div", { class: "pw-time" }, now, phase)),
-    h("div", { class: "pw-body" },
-      h("div", { class: "pw-main" }, frame, picture.legend),
-      picture.panels?.length ? h("div", { class: "pw-side" }, ...picture.panels) : null),
+    body,
     caption, controls.el, foot, copyButton.text, table, help, film,
     h("p", { class: "pw-simplified" }, scene.simplified));
   root.replaceChildren(shell);
@@ -184,7 +188,10 @@ function play(scene, { root, model, signal }) {
     set(caption, { "aria-live": playing ? "off" : "polite" });
     const words = scene.caption(cycle, place());
     while (caption.children.length > words.length) caption.lastChild?.remove();
-    words.forEach((sentence, i) => write(caption.children[i] ?? caption.appendChild(h("p")), sentence));
+    words.forEach((sentence, i) => {
+      const line = caption.children[i] ?? caption.appendChild(h("p"));
+      if (line.textContent !== sentence) line.replaceChildren(...(scene.mark?.(sentence) ?? [sentence]));
+    });
     if (!table.hidden) drawTable(table, scene.table(cycle, place()));
     set(root, { "data-cycle": cycle, "data-playing": playing });
   }
@@ -221,8 +228,10 @@ function play(scene, { root, model, signal }) {
   repaint.observe(root, { attributes: true, attributeFilter: ["data-theme"] });
   signal.addEventListener("abort", () => repaint.disconnect(), { once: true });
   if (picture.resize) {
-    width(frame, signal, (wide) => {
-      picture.resize?.(wide);
+    width(shell, signal, (wide) => {
+      // As in kit.css: panels stand beside the picture from 880 px on, and then take a part of the width.
+      const part = !beside || wide < 880 ? 1 : picture.snug ? 0.76 : 0.66;
+      picture.resize?.(Math.floor(part < 1 ? wide * part - 24 : wide));
       paint(time.now());
     });
   }

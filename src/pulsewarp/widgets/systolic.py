@@ -1,0 +1,232 @@
+"""The systolic player: one product on one array, cycle by cycle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsewarp import _checks, ledger
+from pulsewarp.systolic import DATAFLOWS, PHASES, SystolicTrace
+from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._wire import Coding, pack
+
+#: Up to this many rows and columns the picture shows the values of every cell, from the trace's registers.
+VALUES_UP_TO = 8
+#: Registers travel up to so many cell-cycles; beyond, operands and schedule do, as for a large array.
+MOST_CELL_CYCLES = 2**17
+#: Exits travel one by one up to this number; beyond, only the cycle in which each result is final.
+MOST_EXITS = 2**14
+#: Whole numbers are exact in a browser up to here.
+EXACT = 2**53
+
+LEDGER = ("macs", "reads_a", "reads_b", "writes_out", "hops", "decisions", "idle_cell_cycles")
+
+
+class SystolicPlayer(Player):
+    """Play a systolic trace: matrices, queue, cells, results, ledger, one sentence for each frame.
+
+    Shown as recorded: every register (arrays up to 8 x 8), or the activity of every cell with a window of
+    values looked up in the operands and summed in the trace's order. Nothing about time is decided in the
+    browser.
+
+    Synced traits: ``trace`` -> browser, ``options`` -> browser, ``cursor`` <-> the cycle at which the
+    playhead rests, ``selected`` <-> ``[row, col]`` of the cell pointed at, or ``[]``.
+
+    Parameters
+    ----------
+    trace : SystolicTrace
+        A run simulated with ``trace=True``.
+    start : int, optional
+        Cycle shown at first, from 0. Left out: a cycle in the middle of the first fill, from which "play"
+        goes back to cycle 0.
+    rate : float, optional
+        Cycles a second at first; left out: one a second, faster for long runs.
+    title : str, optional
+        Instead of the scene's own.
+
+    Raises
+    ------
+    ValueError
+        When the trace keeps no schedule, holds whole numbers beyond 2**53, or is larger than 5 MB on the
+        wire; when `start` lies outside the run.
+
+    Examples
+    --------
+    >>> from pulsewarp import systolic
+    >>> player = SystolicPlayer(systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2))
+    >>> player
+    SystolicPlayer(ws, 2x2 cells, 6 cycles)
+    """
+
+    _scene = "systolic.js"
+
+    def __init__(
+        self,
+        trace: SystolicTrace,
+        *,
+        start: int | None = None,
+        rate: float | None = None,
+        title: str | None = None,
+    ) -> None:
+        self._shown = trace
+        poster = None if start is not None else telling_cycle(trace)
+        super().__init__(
+            pack_trace(trace),
+            cycles=trace.cycles,
+            cursor=_checks.whole_number("start", start, least=0, most=trace.cycles - 1)
+            if start is not None
+            else telling_cycle(trace),
+            options={
+                "poster": poster,
+                "rate": None if rate is None else _checks.positive_number("rate", rate),
+                "title": title,
+            },
+        )
+
+    def show(self, trace: SystolicTrace) -> None:
+        """Replace the run in every view, for instance by one simulated from numbers the reader gave."""
+        packed = pack_trace(trace)
+        self._shown = trace
+        self.replace(packed, cycles=trace.cycles, cursor=telling_cycle(trace))
+
+    def __repr__(self) -> str:
+        run = self._shown
+        return f"SystolicPlayer({run.dataflow}, {run.rows}x{run.cols} cells, {run.cycles} cycles)"
+
+
+def telling_cycle(trace: SystolicTrace) -> int:
+    """Return the cycle of the first fold at which the diagonal front is best seen.
+
+    On an array whose values are all shown that is the last cycle of "fill"; seen as a whole, the middle of it.
+    """
+    first_fold = trace.phase[: trace.folds[0].cycles]
+    filling = np.flatnonzero(first_fold == PHASES.index("fill"))
+    if not filling.size:
+        return 0
+    small = max(trace.rows, trace.cols) <= VALUES_UP_TO
+    return int(filling[-1] if small else filling[filling.size // 2])
+
+
+def pack_trace(trace: SystolicTrace) -> str:
+    """Return the text that crosses to the browser for a trace.
+
+    Raises
+    ------
+    ValueError
+        When the trace keeps no schedule, is not exact in the browser, or would exceed 5 MB.
+    """
+    schedule = trace.schedule
+    _refuse_inexact(trace)
+    bill = ledger.systolic(trace)
+    keeps = _keeps_registers(trace)
+    columns: dict[str, NDArray[Any]] = {
+        "a": _plain(trace, trace.a),
+        "b": _plain(trace, trace.b),
+        "start": schedule.start.reshape(-1, trace.cols),
+        "length": schedule.length.reshape(-1, trace.cols),
+        "phase": schedule.phase,
+        "busy": np.asarray(bill.busy),
+        "sunk": _sunk(trace),
+        "final": _final_cycles(trace),
+        **{name: np.asarray(getattr(bill, name)) for name in LEDGER},
+    }
+    codings: dict[str, Coding] = {"a": "planes", "b": "planes"}
+    codings |= dict.fromkeys(("start", "length", "phase", "busy", "sunk", "final"), "delta")
+    for name in LEDGER:
+        # A long run's sums may outgrow the differences' int32.
+        if columns[name].max(initial=0) < 2**31:
+            codings[name] = "delta"
+    if keeps:
+        for name in ("held", "right", "down", "held_index", "right_index", "down_index", "active"):
+            columns[name] = getattr(trace, name)
+    listed = trace.m * trace.n * -(-trace.k // trace.rows) <= MOST_EXITS
+    if listed:
+        columns["result"] = trace.result
+        columns["exits"] = trace.exits()
+        codings["exits"] = "delta"
+    header = {
+        "dataflow": trace.dataflow,
+        "flow": DATAFLOWS[trace.dataflow].title,
+        "roles": trace.roles,
+        "axes": {"row": trace.flow.row_axis, "col": trace.flow.col_axis, "stream": trace.flow.stream_axis},
+        "rows": trace.rows,
+        "cols": trace.cols,
+        "m": trace.m,
+        "k": trace.k,
+        "n": trace.n,
+        "cycles": trace.cycles,
+        "phases": PHASES,
+        "folds": [[f.start, f.cycles, f.row0, f.rows, f.col0, f.cols] for f in trace.folds],
+        "operands": [str(trace.a.dtype), str(trace.b.dtype)],
+        "accumulator": str(trace.result.dtype),
+        "python": _python(trace),
+    }
+    return pack("systolic", header, columns, codings)
+
+
+def _keeps_registers(trace: SystolicTrace) -> bool:
+    small = max(trace.rows, trace.cols) <= VALUES_UP_TO
+    return small and trace.has_registers and trace.cycles * trace.rows * trace.cols <= MOST_CELL_CYCLES
+
+
+def _plain(trace: SystolicTrace, operand: NDArray[Any]) -> NDArray[Any]:
+    """Return an operand in a type the wire knows; the narrow types of ml_dtypes widen without loss."""
+    return operand.astype(trace.result.dtype) if operand.dtype.kind == "V" else operand
+
+
+def _refuse_inexact(trace: SystolicTrace) -> None:
+    """Refuse whole numbers that the browser could only show rounded."""
+    if trace.result.dtype.kind != "i":
+        return
+    largest_a, largest_b = (max(abs(int(x.min())), abs(int(x.max()))) for x in (trace.a, trace.b))
+    if largest_a * largest_b * trace.k > EXACT:
+        raise ValueError(
+            f"Sums of this product can reach {largest_a * largest_b * trace.k}, but a browser is exact only up "
+            f"to 2**53; scale the operands down, or convert them to float64."
+        )
+
+
+def _sunk(trace: SystolicTrace) -> NDArray[np.int64]:
+    """Return, for each cycle, by how many rows the held registers are away from their place.
+
+    While a tile is loaded: the rows it still has to sink. While results are drained: the rows they have sunk.
+    Both are read from the trace, from its load cycles and its first exits.
+    """
+    rows_away = np.zeros(trace.cycles, np.int64)
+    exits = trace.exits() if not trace.flow.loads else None
+    for fold in trace.folds:
+        span = slice(fold.start, fold.start + fold.cycles)
+        if exits is None:
+            loading = trace.phase[span] == PHASES.index("load")
+            rows_away[span] = np.where(loading, np.count_nonzero(loading) - np.cumsum(loading), 0)
+        else:
+            within = exits[(exits[:, 0] >= fold.start) & (exits[:, 0] < fold.start + fold.cycles), 0]
+            # In an array taller than the tile the bottom rows leave first, and they are empty.
+            first = int(within.min()) - (trace.rows - fold.rows)
+            rows_away[span] = np.clip(np.arange(fold.start, fold.start + fold.cycles) + 1 - first, 0, None)
+    return rows_away
+
+
+def _final_cycles(trace: SystolicTrace) -> NDArray[np.int64]:
+    """Return the cycle in which each result leaves for good, shape (m, n)."""
+    cycles = np.full((trace.m, trace.n), -1, np.int64)
+    exits = trace.exits()
+    final = exits[exits[:, 4] == 1]
+    cycles[final[:, 2], final[:, 3]] = final[:, 0]
+    return cycles
+
+
+def _python(trace: SystolicTrace) -> str:
+    """Return code that makes the run again: with its numbers where they fit on a line or two."""
+    call = f"systolic.simulate(a, b, rows={trace.rows}, cols={trace.cols}, dataflow={trace.dataflow!r})"
+    head = "import numpy as np\nfrom pulsewarp import systolic, widgets\n"
+    if trace.a.size + trace.b.size > 160:
+        shape = f"a: ({trace.m}, {trace.k}) {trace.a.dtype}, b: ({trace.k}, {trace.n}) {trace.b.dtype}"
+        return f"{head}# {shape}, as you made them\nwidgets.SystolicPlayer({call})"
+    operands = "".join(
+        f"{name} = np.array({_plain(trace, value).tolist()}, {_plain(trace, value).dtype.name!r})\n"
+        for name, value in (("a", trace.a), ("b", trace.b))
+    )
+    return f"{head}{operands}widgets.SystolicPlayer({call})"
