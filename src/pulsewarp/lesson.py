@@ -1,0 +1,571 @@
+"""What notebooks call: ask before showing, reveal what was computed, check what a reader wrote.
+
+An answer is never typed in beside its question: it is a function that runs the simulator (or the
+measurement) when the reader asks, so a quiz cannot go stale while the model changes.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import traitlets
+
+from pulsewarp._checks import positive_number
+from pulsewarp.widgets.question import Question
+
+__all__ = ["Exercise", "Prediction", "Verdict", "exercise", "predict", "reveal", "skip_predictions"]
+
+_skip_all = False
+_given: dict[str, str] = {}  # by question: what the reader gave, so that running a cell again keeps it
+
+
+class Prediction(Question):
+    """One question, what the reader guessed, and the answer, which is computed when it is asked for.
+
+    Made by :func:`predict`. Beside the traits of :class:`pulsewarp.widgets.Question`:
+
+    Attributes
+    ----------
+    guess
+        What the reader chose or typed: one of the choices, or a float; None before that. Setting it
+        from Python counts as answering.
+    answer
+        The computed answer (cached): one of the choices, or an int or float.
+    correct
+        Whether the guess is right (for a number: its error factor is at most `within`); None without a guess.
+    error_factor
+        How many times too high or too low a guessed number is, at least 1; None where no factor exists
+        (no guess, a choice, or a zero or opposite sign on one side only).
+
+    Examples
+    --------
+    >>> from pulsewarp import lesson
+    >>> cycles = lesson.predict("How many cycles?", unit="cycles", answer=lambda: 4 + 4 + 4 - 2)
+    >>> cycles.guess = 20
+    >>> cycles.answer, cycles.correct, cycles.error_factor
+    (10, False, 2.0)
+    """
+
+    def __init__(
+        self,
+        question: str,
+        *,
+        choices: Sequence[object] = (),
+        unit: str = "",
+        answer: object = None,
+        explain: str | Callable[[Any], str] = "",
+        within: float = 1.0,
+        skip: bool = False,
+        hides: Any = None,
+    ) -> None:
+        self._choices = tuple(_plain(choice) for choice in choices)
+        self._compute = answer
+        self._explain = explain
+        self._hides = hides
+        self._known: object = None
+        labels = [_label(choice) for choice in self._choices]
+        super().__init__(question, choices=labels, unit=unit, within=within)
+        self.observe(self._on_given, names="given")
+        self.observe(self._on_asked, names="asked")
+        if hides is not None and not skip:
+            hides.future = "hidden"
+        kept = _given.get(question, "")
+        if kept and self._reads(kept):
+            self.given = kept
+        if skip:
+            self.asked = True
+
+    @property
+    def guess(self) -> Any:
+        """What the reader chose or typed, or None."""
+        if not self.given:
+            return None
+        if self._choices:
+            return self._choices[self.choices.index(self.given)]
+        return float(self.given)
+
+    @guess.setter
+    def guess(self, value: object) -> None:
+        if value is None:
+            self.given, self.asked = "", False
+        elif self._choices:
+            self.given = _label(_plain(value))
+        else:
+            self.given = repr(_number(_plain(value), "guess"))
+
+    @property
+    def answer(self) -> Any:
+        """The answer, computed on first use and kept."""
+        if self._known is None:
+            try:
+                value = self._compute() if callable(self._compute) else self._compute
+            except Exception as error:
+                raise RuntimeError(
+                    f"The answer to {self.question!r} could not be computed "
+                    f"({type(error).__name__}: {error}); run the cells above first."
+                ) from error
+            self._known = self._checked(_plain(value))
+        return self._known
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether the guess is right; None without a guess."""
+        if self.guess is None:
+            return None
+        if self._choices:
+            return bool(self.guess == self.answer)  # an answer is one of the choices
+        factor = self.error_factor
+        return bool(self.guess == self.answer) if factor is None else factor <= self.within
+
+    @property
+    def error_factor(self) -> float | None:
+        """How many times too high or too low the guessed number is; None where no factor exists."""
+        if self.guess is None or self._choices or self.guess * self.answer <= 0:
+            return None
+        return float(max(self.guess / self.answer, self.answer / self.guess))
+
+    def to_html(self) -> str:
+        """Return one self-contained page; its answer is computed now, because a page has no kernel."""
+        return self._page({**self._page_state(), "outcome": self.outcome or self._settled()})
+
+    def _fallback(self) -> str:
+        # Displaying a question computes nothing: the answer may take long, or need a cell below. Who exports
+        # notebooks sets PULSEWARP_EXPORT=1, so that their pages can answer without a kernel.
+        return self.to_html() if _switch("PULSEWARP_EXPORT") else super()._fallback()
+
+    @traitlets.validate("given")
+    def _valid_given(self, proposal: Any) -> str:
+        value: str = proposal["value"]
+        if value and not self._reads(value):
+            number = "a finite number, such as 12 or 1.5e9"
+            wanted = f"one of {', '.join(self.choices)}" if self._choices else number
+            raise traitlets.TraitError(f"The guess is {value!r}, but must be {wanted}.")
+        return value
+
+    def _reads(self, text: str) -> bool:
+        if self._choices:
+            return text in self.choices
+        try:
+            return math.isfinite(float(text))
+        except ValueError:
+            return False
+
+    def _on_given(self, change: Any) -> None:
+        _given[self.question] = change["new"]
+        if change["new"]:
+            self.asked = True
+
+    def _on_asked(self, change: Any) -> None:
+        if change["new"]:
+            self.outcome = self._settled()
+            if self._hides is not None:
+                self._hides.future = "dimmed"
+
+    def _settled(self) -> dict[str, Any]:
+        """Return what the browser shows; a failure is a sentence there, since no reader sees a log."""
+        try:
+            answer = self.answer
+            explanation = self._explain(answer) if callable(self._explain) else self._explain
+        except Exception as error:
+            self._known = None
+            return {"problem": str(error)}
+        number = None if self._choices else float(answer)
+        return {"answer": _label(answer), "number": number, "explanation": str(explanation), "problem": ""}
+
+    def _checked(self, value: Any) -> Any:
+        if self._choices:
+            for choice in self._choices:
+                if _same(choice, value):
+                    return choice
+            raise ValueError(
+                f"The computed answer {value!r} is not among the choices "
+                f"{', '.join(map(repr, self._choices))}: the question no longer fits its answer; add it."
+            )
+        return _number(value, "answer")
+
+
+def predict(
+    question: str,
+    *,
+    choices: Sequence[object] = (),
+    unit: str = "",
+    answer: object,
+    explain: str | Callable[[Any], str] = "",
+    within: float = 1.0,
+    skip: bool = False,
+    hides: Any = None,
+) -> Prediction:
+    """Ask the reader for a guess before anything is shown; the answer is computed when they give it.
+
+    The question is one widget: radio buttons for choices, a field for a number. It shows the reader's answer,
+    the computed one, the error factor of a number, and the explanation. Nothing waits for the reader: cells
+    below run whether or not the question was answered, and the text repr is the same either way.
+
+    Parameters
+    ----------
+    question
+        One sentence, shown as it is; text between backquotes is set as code.
+    choices
+        Two or more different answers to choose from. Without them the reader types a number.
+    unit
+        Unit of the number, in words ("cycles", "FLOP per byte"); empty for a bare number.
+    answer
+        A function without arguments that computes the answer when asked, or the answer itself.
+        With choices it must give one of them.
+    explain
+        Shown with the answer: a string, or a function of the answer that returns one.
+    within
+        Largest error factor that counts as right for a number, at least 1 (1: exactly right).
+    skip
+        Do not ask; show the answer at once. :func:`skip_predictions` and the environment variable
+        ``PULSEWARP_SKIP=1`` do so for every question.
+    hides
+        A player whose future stays hidden until this question is answered or skipped.
+
+    Returns
+    -------
+    Prediction
+        Shows itself as the last line of a cell; `.guess`, `.answer`, `.correct`, `.error_factor`.
+
+    Raises
+    ------
+    ValueError
+        When the question is empty, there is one choice, two choices read alike, or `within` is below 1;
+        when read, an answer that is not among the choices or not a finite number.
+
+    Examples
+    --------
+    >>> from pulsewarp import lesson
+    >>> flops = lesson.predict("How many FLOPs does a 4x4 by 4x4 product take?", choices=[64, 128, 256],
+    ...                        answer=lambda: 2 * 4 * 4 * 4, explain="Two for each of m*n*k multiply-adds.")
+    >>> flops
+    Prediction('How many FLOPs does a 4x4 by 4x4 product take?', choices=['64', '128', '256'])
+    >>> lesson.reveal(flops)
+    128
+    """
+    labels = [_label(_plain(choice)) for choice in choices]
+    if not isinstance(question, str) or not question.strip():
+        raise ValueError(
+            f"question is {question!r}, but must be a sentence; write what the reader should predict."
+        )
+    if len(labels) == 1 or len(set(labels)) != len(labels):
+        raise ValueError(
+            f"choices is {list(choices)!r}, but needs two or more that read differently; "
+            f"leave it out to ask for a number."
+        )
+    if positive_number("within", within) < 1:
+        raise ValueError(
+            f"within is {within!r}, but must be at least 1: the largest error factor that counts as right."
+        )
+    if hides is not None and not hasattr(type(hides), "future"):
+        raise ValueError(
+            f"hides is {type(hides).__name__}, but a {type(hides).__name__} cannot hide its future; "
+            f"give a player that can, such as a WarpPlayer."
+        )
+    return Prediction(
+        question,
+        choices=choices,
+        unit=unit,
+        answer=answer,
+        explain=explain,
+        within=within,
+        skip=skip or _skips(),
+        hides=hides,
+    )
+
+
+def reveal(prediction: Prediction) -> Any:
+    """Return the computed answer of a prediction, and show it in the question if that is on screen.
+
+    Parameters
+    ----------
+    prediction
+        What :func:`predict` returned.
+
+    Returns
+    -------
+    int, float or one of the choices
+        A plain Python value, so that the cell's output can be kept and compared.
+
+    Raises
+    ------
+    TypeError
+        When `prediction` is something else.
+    RuntimeError
+        When the answer cannot be computed yet, with the reason.
+
+    Examples
+    --------
+    >>> from pulsewarp import lesson
+    >>> lesson.reveal(lesson.predict("Which bounds a 1x4096 by 4096x4096 product?",
+    ...                              choices=["compute", "memory"], answer=lambda: "memory"))
+    'memory'
+    """
+    if not isinstance(prediction, Prediction):
+        raise TypeError(f"reveal needs what lesson.predict returned, but got {type(prediction).__name__}.")
+    answer = prediction.answer
+    prediction.asked = True
+    return answer
+
+
+def skip_predictions(skip: bool = True) -> None:
+    """Show the answers of all predictions made from now on at once, or ask again with ``skip=False``.
+
+    Parameters
+    ----------
+    skip
+        True: do not ask. False: ask again (``PULSEWARP_SKIP=1`` in the environment still skips).
+
+    Examples
+    --------
+    >>> from pulsewarp import lesson
+    >>> lesson.skip_predictions()
+    >>> lesson.predict("How many lanes has a warp?", unit="lanes", answer=32).asked
+    True
+    >>> lesson.skip_predictions(False)
+    """
+    global _skip_all
+    _skip_all = bool(skip)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a reader's answer agrees with what was computed, and the sentence that says so.
+
+    True in a condition when it agrees, so that ``assert exercise.check(answer)`` grades.
+    """
+
+    accepted: bool
+    sentence: str
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+
+class Exercise:
+    """A task for the reader, the function that knows the answer, a hint, and a folded solution.
+
+    Made by :func:`exercise`. As the last line of a cell it shows the task, with hint and solution folded.
+
+    Examples
+    --------
+    >>> from pulsewarp import lesson
+    >>> lesson.exercise("How many lanes has a warp?", answer=32).check(31)
+    Not yet: you gave 31, which is not what was computed.
+    """
+
+    def __init__(
+        self,
+        task: str,
+        *,
+        answer: object,
+        cases: Iterable[tuple[Any, ...]] = (),
+        hint: str | Callable[[Any, Any], str] = "",
+        solution: str = "",
+        tolerance: float = 1e-9,
+    ) -> None:
+        self.task = task
+        self.cases = tuple(case if isinstance(case, tuple) else (case,) for case in cases)
+        self.solution = solution
+        self._answer = answer
+        self._hint = hint
+        self._tolerance = tolerance
+
+    def check(self, given: object) -> Verdict:
+        """Compare `given` with what is computed, and say the first disagreement with a hint.
+
+        Parameters
+        ----------
+        given
+            The reader's answer; with cases, the reader's function, called once for each. ``...`` and None
+            mean "not answered yet", so an untouched notebook runs to its end.
+
+        Returns
+        -------
+        Verdict
+            True in a condition when everything agrees; its repr is the sentence. Never raises for a wrong
+            answer, so that the cells below still run.
+        """
+        if given is None or given is ...:
+            return Verdict(False, "Not answered yet: put your answer in, then run this cell again.")
+        if self.cases:
+            return self._check_function(given)
+        expected = _plain(self._answer() if callable(self._answer) else self._answer)
+        if self._agrees(given, expected):
+            return Verdict(True, f"Right: {_short(expected)}.")
+        return self._rejection(f"you gave {_short(given)}, which is not what was computed", given, expected)
+
+    def solved(self) -> Verdict:
+        """Check the shown solution itself, so that it cannot rot: notebooks keep this cell's output.
+
+        The solution text is run as Python with numpy as ``np``; its last line must be an expression.
+        """
+        if not self.solution:
+            raise ValueError(f"The exercise {self.task!r} has no solution; give exercise(..., solution=...).")
+        *before, last = self.solution.strip().split("\n")
+        names: dict[str, Any] = {"np": np}
+        exec("\n".join(before), names)  # written by the lesson's author beside the task, not by the reader
+        return self.check(eval(last, names))
+
+    def __repr__(self) -> str:
+        return f"Exercise({self.task!r}{f', {len(self.cases)} cases' if self.cases else ''})"
+
+    def _repr_html_(self) -> str:
+        parts = [f"<p>{html.escape(self.task)}</p>"]
+        if isinstance(self._hint, str) and self._hint:
+            parts.append(f"<details><summary>Hint</summary><p>{html.escape(self._hint)}</p></details>")
+        if self.solution:
+            parts.append(
+                f"<details><summary>Solution</summary><pre><code>{html.escape(self.solution)}</code></pre></details>"
+            )
+        return f"<section>{''.join(parts)}</section>"
+
+    def _check_function(self, given: object) -> Verdict:
+        if not callable(given):
+            return Verdict(False, f"Not yet: a function is asked for, but you gave {_short(given)}.")
+        if not callable(self._answer):
+            raise ValueError("An exercise with cases needs answer=a function of one case.")
+        expected = [_plain(self._answer(*case)) for case in self.cases]
+        if len(expected) < 2 or all(self._agrees(value, expected[0]) for value in expected[1:]):
+            raise ValueError(
+                f"Every case of {self.task!r} has the same answer, so a constant would pass; "
+                f"add one that differs."
+            )
+        for case, right in zip(self.cases, expected, strict=True):
+            call = f"for ({', '.join(map(_short, case))})"
+            try:
+                value = given(*case)
+            except Exception as error:
+                raised = f"{type(error).__name__}: {error}"
+                return Verdict(False, f"Not yet: {call} your function raised {raised}.")
+            if not self._agrees(value, right):
+                what = f"{call} you gave {_short(value)}, but {_short(right)} was computed"
+                return self._rejection(what, value, right)
+        return Verdict(True, f"Right: all {len(self.cases)} cases agree.")
+
+    def _agrees(self, given: object, expected: object) -> bool:
+        given = _plain(given)
+        if isinstance(expected, (bool, str)) or expected is None or isinstance(given, (bool, str)):
+            return type(given) is type(expected) and given == expected
+        try:
+            mine, right = np.asarray(given), np.asarray(expected)
+            if mine.shape != right.shape:
+                return False
+            if right.dtype.kind not in "iuf":
+                return bool(np.array_equal(mine, right))
+            return bool(np.allclose(mine.astype(float), right.astype(float), rtol=self._tolerance, atol=0.0))
+        except (TypeError, ValueError):
+            return False
+
+    def _rejection(self, what: str, given: object, expected: object) -> Verdict:
+        hint = self._hint(given, expected) if callable(self._hint) else self._hint
+        return Verdict(False, f"Not yet: {what}." + (f" Hint: {hint}" if hint else ""))
+
+
+def exercise(
+    task: str,
+    *,
+    answer: object,
+    cases: Iterable[tuple[Any, ...]] = (),
+    hint: str | Callable[[Any, Any], str] = "",
+    solution: str = "",
+    tolerance: float = 1e-9,
+) -> Exercise:
+    """Set a task whose answers are checked against computed ones.
+
+    Parameters
+    ----------
+    task
+        What to do, in words.
+    answer
+        The function that computes the right answer (with cases: of one case), or the answer itself.
+    cases
+        Arguments to try the reader's function on; at least two with different answers, so that a constant
+        cannot pass. Empty when a value is asked for.
+    hint
+        Said when an answer is rejected: a string, or a function of (given, computed) that returns one.
+    solution
+        Python text whose last line is an expression: the answer, or the function. Shown folded, and checked
+        by :meth:`Exercise.solved`.
+    tolerance
+        Largest relative difference for numbers and arrays.
+
+    Returns
+    -------
+    Exercise
+        `.check(given)` and `.solved()` return a :class:`Verdict`.
+
+    Raises
+    ------
+    ValueError
+        When the task is empty; when checked, cases that a constant would satisfy.
+
+    Examples
+    --------
+    >>> from pulsewarp import lesson
+    >>> task = lesson.exercise("Write the FLOPs of an m x k by k x n product.", cases=[(4, 4, 4), (1, 8, 2)],
+    ...                        answer=lambda m, k, n: 2 * m * k * n, solution="lambda m, k, n: 2 * m * k * n",
+    ...                        hint="A multiply-add counts twice.")
+    >>> task.check(lambda m, k, n: m * k * n)
+    Not yet: for (4, 4, 4) you gave 64, but 128 was computed. Hint: A multiply-add counts twice.
+    >>> task.solved()
+    Right: all 2 cases agree.
+    """
+    if not isinstance(task, str) or not task.strip():
+        raise ValueError(f"task is {task!r}, but must say in words what the reader should do.")
+    return Exercise(
+        task,
+        answer=answer,
+        cases=cases,
+        hint=hint,
+        solution=solution,
+        tolerance=positive_number("tolerance", tolerance, zero=True),
+    )
+
+
+def _skips() -> bool:
+    return _skip_all or _switch("PULSEWARP_SKIP")
+
+
+def _switch(name: str) -> bool:
+    return os.environ.get(name, "0") not in ("", "0")
+
+
+def _plain(value: object) -> Any:
+    """Return a numpy scalar as the Python value it holds; its repr differs between numpy 1 and 2."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _same(choice: object, value: object) -> bool:
+    """Tell whether a computed value is this choice; 2.0 is the choice 2, but True is not the choice 1."""
+    if isinstance(choice, (int, float)) and isinstance(value, (int, float)):
+        kinds_agree = isinstance(choice, bool) == isinstance(value, bool)
+        return kinds_agree and math.isclose(choice, value, rel_tol=1e-9)
+    return type(choice) is type(value) and bool(choice == value)
+
+
+def _label(value: object) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def _number(value: object, name: str) -> int | float:
+    """Return `value` as a finite int or float; otherwise raise a ValueError."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    raise ValueError(
+        f"The {name} is {value!r}, but must be a finite number; give choices=... for other answers."
+    )
+
+
+def _short(value: object) -> str:
+    text = " ".join(repr(_plain(value)).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
