@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsewarp.simt import STATES, WarpTrace
 from pulsewarp.systolic import REGISTERS, SystolicTrace
 
 
@@ -117,3 +120,99 @@ def _total(by_cycle: NDArray[np.integer]) -> NDArray[np.int64]:
 def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
     array.flags.writeable = False
     return array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WarpLedger:
+    """Charges of one SM, each an int64 array of shape (T,): entry t counts cycles 0 to t.
+
+    Parameters
+    ----------
+    slots : ndarray
+        Issue slots offered, one per scheduler and cycle; always `issued` plus everything in `lost`.
+    issued : ndarray
+        Slots used, which is also the number of issue decisions: one for each instruction of a warp.
+    lost : mapping of str to ndarray
+        Slots not used, by reason: ``memory``, ``result``, ``unit``, ``limit``, ``barrier`` (as in
+        `simt.STATES`) and ``finished`` (every warp of the scheduler has, or it has none).
+    lanes : ndarray
+        Lanes that were on, summed over issued instructions; 32 x `issued` when none was masked off.
+    requests : ndarray
+        Instructions issued to the memory unit.
+    """
+
+    slots: NDArray[np.int64]
+    issued: NDArray[np.int64]
+    lost: Mapping[str, NDArray[np.int64]]
+    lanes: NDArray[np.int64]
+    requests: NDArray[np.int64]
+
+    def at(self, t: int) -> dict[str, int]:
+        """Return every charge after cycle `t`, by name; lost slots as ``lost_memory`` and so on."""
+        counts = {"slots": self.slots, "issued": self.issued}
+        counts |= {f"lost_{reason}": count for reason, count in self.lost.items()}
+        counts |= {"lanes": self.lanes, "requests": self.requests}
+        return {name: int(count[t]) for name, count in counts.items()}
+
+    def __repr__(self) -> str:
+        charges = ", ".join(f"{name} {value}" for name, value in self.at(-1).items())
+        return f"WarpLedger({self.slots.size} cycles: {charges})"
+
+
+def warp(trace: WarpTrace) -> WarpLedger:
+    """Count what an SM is charged, by cycle: issue slots used, and slots lost with the reason.
+
+    A scheduler whose warps wait for different things loses its slot to the wait that, as known in that
+    cycle, ends first: had it been shorter, the slot would have been used. On a tie the reason that comes
+    first in `simt.STATES` counts; a barrier that still lacks a warp counts last; and a warp that has issued
+    everything counts only when no other has anything left. Not counted: bytes, sectors, energy.
+
+    Parameters
+    ----------
+    trace : WarpTrace
+        Any.
+
+    Returns
+    -------
+    WarpLedger
+
+    Examples
+    --------
+    >>> from pulsewarp import simt
+    >>> ledger = warp(simt.simulate([simt.load_compute(1, 2)] * 8))
+    >>> {reason: int(count[-1]) for reason, count in ledger.lost.items() if count[-1]}
+    {'unit': 12, 'memory': 64, 'result': 20, 'finished': 12}
+    >>> int(ledger.slots[-1]), int(ledger.issued[-1])
+    (132, 24)
+    """
+    T, S = trace.issued.shape
+    idle = trace.issued < 0
+    blamed = _blamed(trace)
+    by_reason = {
+        word: (idle & (blamed == code)).sum(axis=1)
+        for code, word in enumerate(STATES)
+        if word not in ("issues", "ready")  # with a warp ready, no slot is lost
+    }
+    return WarpLedger(
+        slots=_total(np.full(T, S)),
+        issued=_total((~idle).sum(axis=1)),
+        lost=MappingProxyType({word: _total(count) for word, count in by_reason.items()}),
+        lanes=_total(trace.lanes.sum(axis=1, dtype=np.int64)),
+        requests=_total(np.bincount(trace.requests[:, 0], minlength=T)),
+    )
+
+
+def _blamed(trace: WarpTrace) -> NDArray[np.int64]:
+    """Return, for every cycle and scheduler, the state that costs the slot if nothing is issued."""
+    finished = STATES.index("finished")
+    never = int(np.max(trace.until)) + 1  # after any known end of a wait
+    lengths = np.array([len(program) for program in trace.programs])
+    end = np.where(trace.until < 0, never, trace.until).astype(np.int64)
+    end[trace.pc == lengths] += never + 1  # after everyone who has something left to issue
+    end[trace.state == finished] = 3 * (never + 1)
+    # One number per warp and cycle, whose minimum over warps carries both the end and the state.
+    keys = end * len(STATES) + trace.state
+    blamed = np.full(trace.issued.shape, finished, np.int64)
+    for s in range(min(trace.schedulers, trace.warps)):  # a scheduler without warps has nothing to do
+        blamed[:, s] = keys[:, s :: trace.schedulers].min(axis=1) % len(STATES)
+    return blamed
