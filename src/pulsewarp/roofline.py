@@ -6,11 +6,12 @@ for multicore architectures", Communications of the ACM 52(4), 2009, doi 10.1145
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pulsewarp._checks import positive_number, whole_number
 from pulsewarp.chips import Chip
@@ -136,11 +137,16 @@ def ridge_point(chip: Chip, dtype: str = "bf16") -> float:
     return peak / bandwidth
 
 
+# int stands beside float because run-time type checks tell the two apart.
+Number = int | float
+Numbers = Sequence[Number] | NDArray[Any]
+
+
 @overload
-def attainable(chip: Chip, dtype: str, intensity: float) -> float: ...
+def attainable(chip: Chip, dtype: str, intensity: Number) -> float: ...
 @overload
-def attainable(chip: Chip, dtype: str, intensity: ArrayLike) -> float | NDArray[np.float64]: ...
-def attainable(chip: Chip, dtype: str, intensity: ArrayLike) -> float | NDArray[np.float64]:
+def attainable(chip: Chip, dtype: str, intensity: Numbers) -> float | NDArray[np.float64]: ...
+def attainable(chip: Chip, dtype: str, intensity: Number | Numbers) -> float | NDArray[np.float64]:
     """Return the roof above each arithmetic intensity: the curve that a roofline figure draws.
 
     Parameters
