@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from pulsewarp import _checks
-from pulsewarp.systolic import rules
 from pulsewarp.systolic.dataflow import AXES, DATAFLOWS, Axis, Dataflow, Letter
 
 #: Who counts how. "register": what `simulate` counts. "scalesim": what SCALE-Sim 3.0.0 prints.
@@ -212,13 +211,13 @@ def _count(flow: Dataflow, sizes: dict[Axis, int], rows: int, cols: int, convent
         letter: sizes[AXES[letter][0]] * sizes[AXES[letter][1]] * passes[letter] for letter in passes
     }
     again = crossings["c"] - sizes["m"] * sizes["n"] if convention == "register" else 0
-    per_fold = rules.fold_cycles(flow, rows, cols, stream)
+    per_fold = 2 * rows + cols + stream - 2  # load or drain takes rows cycles, the skewed streams the rest
     cycles = folds * per_fold
     if convention == "scalesim":
-        per_fold -= rules.drain_cycles(flow, rows)
-        cycles = folds * per_fold - 1
         if not flow.loads:
+            per_fold -= rows
             crossings["c"] += folds * (rows + cols)
+        cycles = folds * per_fold - 1
     elif convention == "stonne":
         if flow.loads:
             raise ValueError(

@@ -47,11 +47,12 @@ def check_product(trace: SystolicTrace) -> Check:
 def check_closed_form(trace: SystolicTrace) -> Check:
     """Compare the cycles counted with the formula."""
     cost = gemm(m=trace.m, k=trace.k, n=trace.n, rows=trace.rows, cols=trace.cols, dataflow=trace.dataflow)
+    count = len(trace.folds)
     says = (
-        f"{trace.cycles} cycles counted in {len(trace.folds)} folds; "
-        f"{cost.folds} x {cost.cycles_per_fold} = {cost.cycles} by formula"
+        f"{trace.cycles} cycles counted in {count} fold{'s' if count != 1 else ''}; "
+        f"by formula {cost.folds} x {cost.cycles_per_fold} = {cost.cycles}"
     )
-    return Check("closed form", (trace.cycles, len(trace.folds)) == (cost.cycles, cost.folds), says)
+    return Check("closed form", (trace.cycles, count) == (cost.cycles, cost.folds), says)
 
 
 def check_hops(trace: SystolicTrace) -> Check:

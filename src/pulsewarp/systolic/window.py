@@ -102,8 +102,8 @@ class _Cells:
         if flow.loads:  # row r has just added k = row0 + r; rows below the tile pass the sum on
             terms = np.broadcast_to(fold.row0 + np.minimum(self.r, fold.rows - 1) + 1, index.shape)
         else:  # one product a cycle since the cell's first
-            done = self.t + 1 - trace.start[fold.index][m - fold.row0, n - fold.col0]
-            terms = np.clip(done, 0, trace.k)
+            row, col = np.clip(m - fold.row0, 0, None), np.clip(n - fold.col0, 0, None)
+            terms = np.clip(self.t + 1 - trace.start[fold.index][row, col], 0, trace.k)
         terms = np.where(index >= 0, terms, 0)
         sums = np.zeros(index.shape, accumulator)
         for k in range(int(terms.max(initial=0))):

@@ -1,0 +1,121 @@
+"""Where only the schedule is kept, everything else is looked up: bit for bit what the registers were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from pulsewarp import systolic
+from pulsewarp.systolic import array, window
+
+ELEMENTS = {"int8": st.integers(-128, 127), "float32": st.floats(-1000, 1000, width=32)}
+
+
+@contextmanager
+def keeping_the_schedule_only() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(array, "FULL_REGISTERS", 0)
+        yield
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[systolic.SystolicTrace, systolic.SystolicTrace]:
+    """One run, traced with every register and with its schedule only."""
+    m, k, n = (draw(st.integers(1, 7)) for _ in range(3))
+    kind = draw(st.sampled_from(["int8", "float32"]))
+    a = draw(arrays.arrays(kind, (m, k), elements=ELEMENTS[kind]))
+    b = draw(arrays.arrays(kind, (k, n), elements=ELEMENTS[kind]))
+    options = {
+        "rows": draw(st.integers(1, 5)),
+        "cols": draw(st.integers(1, 5)),
+        "dataflow": draw(st.sampled_from(["ws", "os", "is"])),
+    }
+    full = systolic.simulate(a, b, **options)
+    with keeping_the_schedule_only():
+        return full, systolic.simulate(a, b, **options)
+
+
+def differences(full: systolic.SystolicTrace, lean: systolic.SystolicTrace) -> list[tuple[int, str]]:
+    """Cycles and arrays in which looked-up registers differ from kept ones."""
+    found = []
+    for t in range(full.cycles):
+        kept, looked_up = full.registers(t), lean.registers(t)
+        for field in fields(kept):
+            one, other = getattr(kept, field.name), getattr(looked_up, field.name)
+            if one.dtype != other.dtype or one.tobytes() != other.tobytes():
+                found.append((t, field.name))
+    return found
+
+
+@given(pairs())
+def test_looked_up_registers_are_the_registers_bit_for_bit(
+    pair: tuple[systolic.SystolicTrace, systolic.SystolicTrace],
+) -> None:
+    full, lean = pair
+    assert full.has_registers
+    assert not lean.has_registers
+    assert differences(full, lean) == []
+
+
+@given(pairs())
+def test_schedule_products_and_exits_are_the_same(
+    pair: tuple[systolic.SystolicTrace, systolic.SystolicTrace],
+) -> None:
+    full, lean = pair
+    for name in ("start", "length", "phase"):
+        np.testing.assert_array_equal(getattr(full, name), getattr(lean, name))
+    np.testing.assert_array_equal(full.macs(), lean.macs())
+    np.testing.assert_array_equal(full.exits(), lean.exits())
+
+
+@given(pairs(), st.data())
+def test_a_window_is_a_cut_of_the_whole(
+    pair: tuple[systolic.SystolicTrace, systolic.SystolicTrace], data: st.DataObject
+) -> None:
+    t = data.draw(st.integers(0, pair[0].cycles - 1))
+    rows, cols = data.draw(st.slices(pair[0].rows)), data.draw(st.slices(pair[0].cols))
+    for trace in pair:
+        whole, cut = trace.registers(t), trace.registers(t, rows, cols)
+        for field in fields(whole):
+            np.testing.assert_array_equal(getattr(whole, field.name)[rows, cols], getattr(cut, field.name))
+            assert not getattr(cut, field.name).flags.writeable
+
+
+def test_a_sum_added_in_another_order_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(4, 9)).astype(np.float32), rng.normal(size=(9, 3)).astype(np.float32)
+    full = systolic.simulate(a, b, rows=9, cols=3)
+    with keeping_the_schedule_only():
+        lean = systolic.simulate(a, b, rows=9, cols=3)
+    assert differences(full, lean) == []
+
+    def by_blas(cells: object, index: np.ndarray) -> np.ndarray:
+        m, n = np.divmod(np.clip(index, 0, None), 3)
+        terms = np.arange(1, 10)[:, None]
+        product = a[m] * np.moveaxis(b[:, n], 0, -1)
+        kept = np.arange(9) < terms[..., None]
+        return np.where(index >= 0, (product * kept).sum(axis=-1), 0).astype(np.float32)
+
+    monkeypatch.setattr(window._Cells, "sums", by_blas)
+    assert differences(full, lean) != []
+
+
+def test_a_large_trace_is_looked_up_where_it_was_probed() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(96, 80)).astype(np.float32), rng.normal(size=(80, 96)).astype(np.float32)
+    for dataflow in ("ws", "os", "is"):
+        cost = systolic.gemm(m=96, k=80, n=96, rows=64, cols=64, dataflow=dataflow)
+        probes = [(int(t), *rng.integers(64, size=2).tolist()) for t in rng.integers(cost.cycles, size=60)]
+        trace = systolic.simulate(a, b, rows=64, cols=64, dataflow=dataflow, probes=probes)
+        assert not trace.has_registers
+        assert trace.verify().passed
+        for t, r, c, *seen in trace.probed:
+            cell = trace.registers(t, slice(r, r + 1), slice(c, c + 1))
+            assert seen == [cell.held.item(), cell.right.item(), cell.down.item()]
