@@ -90,6 +90,7 @@ export function stage(open) {
     };
     signal.addEventListener("abort", () => shown?.abort(), { once: true });
     hear(model, "trace", signal, show);
+    hear(model, "options", signal, show);
     show();
   });
 }
