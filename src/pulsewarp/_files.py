@@ -41,8 +41,8 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> Path:
     return target
 
 
-def read_json(path: str | os.PathLike[str], form: str) -> dict[str, Any]:
-    """Read a JSON object whose `"form"` field is `form`.
+def read_json(path: str | os.PathLike[str], form: str, *, form_required: bool = True) -> dict[str, Any]:
+    """Read a JSON object whose `"form"` field is `form`, or missing where a hand-written file may omit it.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def read_json(path: str | os.PathLike[str], form: str) -> dict[str, Any]:
             f"{path} is not valid JSON (line {error.lineno}, column {error.colno}: {error.msg}); "
             f"it may have been cut short. Expected the form {form!r}."
         ) from error
-    if not isinstance(data, dict) or data.get("form") != form:
+    if not isinstance(data, dict) or data.get("form", None if form_required else form) != form:
         found = data.get("form", "no form field") if isinstance(data, dict) else type(data).__name__
         raise ValueError(f"{path} holds {found!r}, not {form!r}; was it written by another program?")
     return data

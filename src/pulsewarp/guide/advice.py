@@ -1,0 +1,518 @@
+"""From a workload to a verdict with its reasons, and to what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pulsewarp
+from pulsewarp import chips
+from pulsewarp.chips import Source
+from pulsewarp.guide import gates as _gates
+from pulsewarp.guide import report
+from pulsewarp.guide.band import Band, short
+from pulsewarp.guide.costs import ChipEstimate, Comparison, compare
+from pulsewarp.guide.pilot import Pilot, plan_pilot
+from pulsewarp.guide.workload import VOCABULARY, Workload
+
+VERDICTS = ("gpu", "tpu", "either", "neither")
+"""Either means: settle it by the pilot. Neither means: no accelerator of one's own."""
+
+SEVERITY = ("neither", "conflict", "gate", "favours", "cost", "fit", "time", "energy", "unknown")
+"""The kinds of reasons, in the order in which they are listed."""
+
+
+@dataclass(frozen=True, repr=False)
+class Reason:
+    """One reason, with who says so.
+
+    Attributes
+    ----------
+    kind : str
+        One of `SEVERITY`.
+    name : str
+        The gate's or the formula's name.
+    machine : str
+        "gpu", "tpu" or "": the one it speaks for.
+    text : str
+        A sentence.
+    source : chips.Source or None
+        Title, address and date; None where the reason is a formula over the reader's own inputs.
+    way_round, way_round_cost, contested : str
+        How one gets past it, at what cost, and what speaks against the evidence.
+    """
+
+    kind: str
+    name: str
+    machine: str
+    text: str
+    source: Source | None = None
+    way_round: str = ""
+    way_round_cost: str = ""
+    contested: str = ""
+
+    def __repr__(self) -> str:
+        return f"Reason({self.kind!r}, {self.name!r}, for={self.machine!r}, {self.text!r})"
+
+
+@dataclass(frozen=True)
+class Flip:
+    """The nearest change of one input that alters the verdict, found by asking again.
+
+    Attributes
+    ----------
+    field : str
+        The input, or "every GPU price" where cost decides.
+    now, to : str
+        What it is and what it would have to be; "unknown" where it is not given.
+    verdict : str
+        The verdict after the change.
+    because : str
+        What decides then.
+    """
+
+    field: str
+    now: str
+    to: str
+    verdict: str
+    because: str
+
+
+@dataclass(frozen=True, repr=False)
+class Advice:
+    """A verdict one can defend: reasons in order, numbers with bands, what would flip it, and a pilot.
+
+    Attributes
+    ----------
+    workload : Workload
+        What was asked.
+    verdict : str
+        "gpu", "tpu", "either" (settle it by the pilot) or "neither".
+    summary : str
+        The verdict and what decided it, in a sentence.
+    reasons : tuple of Reason
+        In the order of `SEVERITY`.
+    estimates : tuple of ChipEstimate
+        Memory, speed, cost and energy for each chip compared.
+    cost_ratio : Band or None
+        Cost on TPUs over cost on GPUs.
+    flips : tuple of Flip
+        One for each input field and each verdict it can lead to.
+    pilot : Pilot
+        What to measure next.
+    as_of : str
+        Date of the newest catalogue entry used.
+    version : str
+        Of this package.
+    """
+
+    workload: Workload
+    verdict: str
+    summary: str
+    reasons: tuple[Reason, ...]
+    estimates: tuple[ChipEstimate, ...]
+    cost_ratio: Band | None
+    flips: tuple[Flip, ...]
+    pilot: Pilot
+    as_of: str
+    version: str
+
+    def __repr__(self) -> str:
+        return f"Advice(verdict={self.verdict!r}, reasons={len(self.reasons)}, flips={len(self.flips)})"
+
+    def __str__(self) -> str:
+        return report.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return report.as_html(self)
+
+    def _repr_markdown_(self) -> str:
+        return report.as_markdown(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain dictionaries, lists and numbers, ready for JSON."""
+        return report.as_dict(self)
+
+
+@dataclass(frozen=True)
+class _Decision:
+    verdict: str
+    because: str
+    findings: tuple[_gates.Finding, ...]
+    conflict: str
+    comparison: Comparison | None
+
+
+def advise(workload: Workload, *, prices: Iterable[chips.Price] | None = None) -> Advice:
+    """Say whether a workload belongs on GPUs, on TPUs, on either or on neither, and why.
+
+    Gates come first: what blocks both machines makes it neither, what blocks one leaves the other, and no
+    saving outvotes that. Where nothing blocks, what speaks for one side decides unless cost or another
+    reason contradicts it; then, and where nothing speaks, the cost ratio decides if its whole 80 % band lies
+    on one side of 1, and otherwise it is "either": a pilot settles it. Not modelled: what
+    `Workload` cannot say, and serving costs.
+
+    Parameters
+    ----------
+    workload : Workload
+        What is to run.
+    prices : iterable of chips.Price, optional
+        Used in place of the catalogue's rows.
+
+    Returns
+    -------
+    Advice
+        With the verdict, ordered reasons, estimates, flips and a pilot.
+
+    Raises
+    ------
+    TypeError
+        When `workload` is not a Workload.
+
+    Examples
+    --------
+    >>> from pulsewarp import guide
+    >>> advice = guide.advise(guide.Workload(phase="train", framework="pytorch", custom_kernels="triton"))
+    >>> advice.verdict
+    'gpu'
+    >>> print(advice.reasons[0].text)
+    The work depends on Triton kernels, which no TPU runs.
+    """
+    if not isinstance(workload, Workload):
+        raise TypeError(
+            f"advise takes a Workload, not a {type(workload).__name__}; "
+            "write advise(Workload.from_dict(...)) for a dictionary."
+        )
+    rows = None if prices is None else tuple(prices)
+    decision = _decide(workload, rows)
+    comparison = compare(workload, rows)
+    flips = tuple(_flips(workload, decision, comparison, rows))
+    return Advice(
+        workload=workload,
+        verdict=decision.verdict,
+        summary=_summary(decision),
+        reasons=tuple(_reasons(workload, decision, comparison, flips)),
+        estimates=comparison.estimates,
+        cost_ratio=comparison.ratio,
+        flips=flips,
+        pilot=plan_pilot(workload, decision.verdict, comparison),
+        as_of=max(chip.as_of for chip in chips.catalogue()),
+        version=pulsewarp.__version__,
+    )
+
+
+# --- the verdict -----------------------------------------------------------------------------------------
+
+
+def _decide(
+    workload: Workload, rows: tuple[chips.Price, ...] | None, *, gpu_price_factor: float = 1.0
+) -> _Decision:
+    findings = _gates.check(workload, _gates.GATES)
+    both = [f for f in findings if len(f.gate.blocks) == 2]
+    blocked = {machine: [f for f in findings if f.gate.blocks == (machine,)] for machine in ("tpu", "gpu")}
+    speaks = {machine: [f for f in findings if f.gate.favours == machine] for machine in ("tpu", "gpu")}
+    if both:
+        return _Decision("neither", both[0].text, findings, "", None)
+    if blocked["tpu"] and blocked["gpu"]:
+        text = "Something rules out each machine; remove one of the two before choosing."
+        return _Decision("neither", text, findings, text, None)
+    for machine, other in (("tpu", "gpu"), ("gpu", "tpu")):
+        if blocked[machine]:
+            conflict = ""
+            if speaks[machine]:
+                conflict = (
+                    f"{speaks[machine][0].text} That speaks for a {machine.upper()}, but does not "
+                    f"outvote what rules it out: {blocked[machine][0].text}"
+                )
+            return _Decision(other, blocked[machine][0].text, findings, conflict, None)
+    comparison = compare(workload, rows, gpu_price_factor=gpu_price_factor)
+    cheaper = _cheaper(comparison)
+    sides = [machine for machine in ("gpu", "tpu") if speaks[machine]]
+    if len(sides) == 1:
+        side = sides[0]
+        because = speaks[side][0].text
+        if cheaper not in (side, None):
+            text = f"{because} But the cost ratio, with its whole band, speaks for the other side."
+            return _Decision("either", text, findings, text, comparison)
+        return _Decision(side, because, findings, "", comparison)
+    conflict = ""
+    if len(sides) == 2:
+        conflict = f"{speaks['gpu'][0].text} Against that: {speaks['tpu'][0].text}"
+    if cheaper is not None:
+        return _Decision(cheaper, _ratio_text(comparison), findings, conflict, comparison)
+    because = conflict or (
+        _ratio_text(comparison)
+        if comparison.ratio is not None
+        else f"No gate speaks, and cost is not known: {comparison.missing}."
+    )
+    return _Decision("either", because, findings, conflict, comparison)
+
+
+def _cheaper(comparison: Comparison) -> str | None:
+    ratio = comparison.ratio
+    if ratio is None:
+        return None
+    return "gpu" if ratio.low > 1 else "tpu" if ratio.high < 1 else None
+
+
+def _ratio_text(comparison: Comparison) -> str:
+    ratio = comparison.ratio
+    assert ratio is not None  # callers ask only where there is one
+    side = _cheaper(comparison)
+    tail = (
+        f"the whole band speaks for {side.upper()}s"
+        if side is not None
+        else "the band holds 1, so published numbers cannot settle it"
+    )
+    return f"TPU over GPU cost is {ratio}: {tail}."
+
+
+_HEADLINES = {
+    "gpu": "Use GPUs.",
+    "tpu": "Use TPUs.",
+    "either": "Either; settle it by a pilot.",
+    "neither": "Neither a TPU nor a GPU of your own.",
+}
+
+
+def _summary(decision: _Decision) -> str:
+    return f"{_HEADLINES[decision.verdict]} {decision.because}"
+
+
+# --- reasons ---------------------------------------------------------------------------------------------
+
+
+def _reasons(
+    workload: Workload, decision: _Decision, comparison: Comparison, flips: tuple[Flip, ...]
+) -> Iterator[Reason]:
+    for finding in decision.findings:
+        if len(finding.gate.blocks) == 2:
+            yield _gate_reason("neither", "", finding)
+    if decision.conflict:
+        yield Reason("conflict", "conflict", "", decision.conflict)
+    for finding in decision.findings:
+        if len(finding.gate.blocks) == 1:
+            yield _gate_reason("gate", "gpu" if finding.gate.blocks == ("tpu",) else "tpu", finding)
+    for finding in decision.findings:
+        if finding.gate.favours is not None:
+            yield _gate_reason("favours", finding.gate.favours, finding)
+    yield from _number_reasons(workload, comparison)
+    if comparison.missing and decision.verdict == "either":
+        yield Reason("unknown", "cost_unknown", "", f"Cost is not compared: {comparison.missing}.")
+    unknown = list(dict.fromkeys(flip.field for flip in flips if flip.now == "unknown"))
+    if unknown:
+        yield Reason(
+            "unknown",
+            "unknown_fields",
+            "",
+            f"Not given, and able to change the verdict: {', '.join(unknown)}.",
+        )
+
+
+def _number_reasons(workload: Workload, comparison: Comparison) -> Iterator[Reason]:
+    if comparison.ratio is not None:
+        quoted = None not in (workload.usd_per_gpu_hour, workload.usd_per_tpu_hour)
+        yield Reason(
+            "cost",
+            "cost_ratio",
+            _cheaper(comparison) or "",
+            f"{_ratio_text(comparison)} {comparison.unit}: TPU {comparison.tpu}, GPU {comparison.gpu}.",
+            _price_source(comparison),
+            way_round=""
+            if quoted
+            else "Give your own quotes: gpu_chip with usd_per_gpu_hour, tpu_chip with usd_per_tpu_hour.",
+            contested="efficiency is fitted on published runs, which are tuned ones"
+            + ("" if quoted else "; published prices of one chip differ several times over"),
+        )
+    serves = workload.phase == "inference"
+    counts = [(e.name, e.memory) for e in comparison.estimates if e.memory is not None]
+    if counts:
+        state = "weights" if serves else "weights, gradients and optimiser state"
+        smallest = ", ".join(f"{memory.chips} {name}" for name, memory in counts)
+        few = [name for name, memory in counts if workload.chips and workload.chips < memory.chips]
+        yield Reason(
+            "fit",
+            "memory",
+            "",
+            f"{short(counts[0][1].bytes_needed / 1e9)} GB of {state} need at least: {smallest}. "
+            f"{'KV cache comes' if serves else 'Activations come'} on top."
+            + (f" Your {workload.chips} are too few of: {', '.join(few)}." if few else ""),
+        )
+    floors = [(e.decode_floor_seconds, e) for e in comparison.estimates if e.decode_floor_seconds is not None]
+    if floors:
+        seconds, fastest = min(floors, key=lambda pair: pair[0])
+        yield Reason(
+            "time",
+            "decode_floor",
+            "",
+            f"A decode step reads every active weight once: at least {short(1e3 * seconds)} ms on "
+            f"{fastest.n_chips} {fastest.name}. Real steps also carry KV cache, overhead and collectives.",
+            chips.get(fastest.chip_id).source("bandwidth_bytes_per_second"),
+        )
+    powered = [
+        (e.kwh_per_billion_tokens, e) for e in comparison.estimates if e.kwh_per_billion_tokens is not None
+    ]
+    unpowered = [e.name for e in comparison.estimates if e.training and e.kwh_per_billion_tokens is None]
+    if powered:
+        energy, least = min(powered, key=lambda pair: pair[0].value)
+        yield Reason(
+            "energy",
+            "energy",
+            "",
+            f"{least.name} needs {energy} kWh a billion tokens before cooling, by its design power"
+            + (f"; for {', '.join(unpowered)} no chip power is published." if unpowered else "."),
+            chips.get(least.chip_id).source("tdp_watts"),
+        )
+
+
+def _gate_reason(kind: str, machine: str, finding: _gates.Finding) -> Reason:
+    gate = finding.gate
+    return Reason(
+        kind,
+        gate.name,
+        machine,
+        finding.text,
+        gate.source,
+        gate.way_round,
+        gate.way_round_cost,
+        gate.contested,
+    )
+
+
+def _price_source(comparison: Comparison) -> Source | None:
+    rows = [row for estimate in comparison.estimates for row in estimate.price_rows]
+    if not rows:
+        return None
+    dates = sorted({row.date for row in rows if row.date != "undated"}) or ["undated"]
+    providers = sorted({row.provider for row in rows})
+    span = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    return Source(
+        key="prices",
+        title=f"{len(rows)} on-demand prices of {', '.join(providers)}",
+        address="pulsewarp.chips.prices()",
+        date=span,
+    )
+
+
+# --- flips -----------------------------------------------------------------------------------------------
+
+# Fields in which neighbouring words are neighbours in meaning; in the others every word is equally near.
+_ORDERED = ("precision", "batch", "shapes", "non_matrix_share")
+_NUMBERS = (
+    "params_b",
+    "active_params_b",
+    "chips",
+    "seq_len",
+    "tokens_b",
+    "port_weeks",
+    "usd_per_engineer_week",
+)
+_PORT = ("tokens_b", "port_weeks", "usd_per_engineer_week")  # of one formula, which needs all three
+_QUOTES = ("usd_per_gpu_hour", "usd_per_tpu_hour")
+# A change is looked for at these multiples and then narrowed down by halving; a verdict that changes and
+# changes back between two of them is missed.
+_LADDER = (1.25, 2, 5, 20, 100, 1000)
+
+
+def _flips(
+    workload: Workload,
+    decision: _Decision,
+    comparison: Comparison,
+    rows: tuple[chips.Price, ...] | None,
+) -> Iterator[Flip]:
+    for field, words in VOCABULARY.items():
+        yield from _word_flips(workload, decision, rows, field, words)
+    port = None not in (workload.port_weeks, workload.usd_per_engineer_week, workload.tokens_b)
+    for field in (*_NUMBERS, *_QUOTES):
+        matters = port or field not in _PORT
+        if matters and getattr(workload, field) is not None:
+            yield from _number_flips(workload, decision, rows, field)
+    if decision.comparison is not None and comparison.ratio is not None:
+        yield from _price_flips(workload, decision, comparison.ratio, rows)
+
+
+def _word_flips(
+    workload: Workload,
+    decision: _Decision,
+    rows: tuple[chips.Price, ...] | None,
+    field: str,
+    words: tuple[str, ...],
+) -> Iterator[Flip]:
+    now = getattr(workload, field)
+    place = words.index(now)
+    others = [word for word in words if word not in (now, "any")]
+    if field in _ORDERED and now != "any":
+        others.sort(key=lambda word: abs(words.index(word) - place))
+    seen: set[str] = set()
+    for word in others:
+        try:
+            changed = workload.change(**{field: word})
+        except ValueError:
+            continue  # the word contradicts another field, so it is no single change
+        after = _decide(changed, rows)
+        if after.verdict not in (decision.verdict, *seen):
+            seen.add(after.verdict)
+            yield Flip(field, "unknown" if now == "any" else now, word, after.verdict, after.because)
+
+
+def _number_flips(
+    workload: Workload, decision: _Decision, rows: tuple[chips.Price, ...] | None, field: str
+) -> Iterator[Flip]:
+    now = getattr(workload, field)
+    whole = isinstance(now, int)
+
+    def ask(value: float) -> _Decision | None:
+        try:
+            return _decide(workload.change(**{field: round(value) if whole else value}), rows)
+        except ValueError:
+            return None  # outside what the field allows, or contradicting another field
+
+    for direction in (1, -1):
+        before = float(now)
+        for step in _LADDER:
+            value = float(now) * step**direction
+            after = ask(value)
+            if after is None:
+                break
+            if after.verdict != decision.verdict:
+                edge, reached = _narrow(ask, before, value, decision.verdict, after)
+                number = f"{round(edge):,}" if whole else short(edge)
+                sign = "at least" if direction == 1 else "at most"
+                yield Flip(field, f"{now:,}", f"{sign} {number}", reached.verdict, reached.because)
+                break
+            before = value
+
+
+def _narrow(
+    ask: Callable[[float], _Decision | None],
+    inside: float,
+    outside: float,
+    verdict: str,
+    after: _Decision,
+) -> tuple[float, _Decision]:
+    """Halve the step in which the verdict changes until it is known to about one per cent."""
+    while abs(outside - inside) > 0.01 * abs(outside):
+        middle = (inside + outside) / 2
+        decision = ask(middle)
+        if decision is None or decision.verdict == verdict:
+            inside = middle
+        else:
+            outside, after = middle, decision
+    return outside, after
+
+
+def _price_flips(
+    workload: Workload, decision: _Decision, ratio: Band, rows: tuple[chips.Price, ...] | None
+) -> Iterator[Flip]:
+    """Where the band leaves 1: the ratio's own edges say by how much every GPU price would have to change."""
+    for factor, sign in ((ratio.high * 1.001, "at least"), (ratio.low * 0.999, "at most")):
+        after = _decide(workload, rows, gpu_price_factor=factor)
+        if after.verdict != decision.verdict:
+            yield Flip(
+                "every GPU price",
+                f"break-even at {short(ratio.value)} times today's",
+                f"{sign} {short(factor)} times today's",
+                after.verdict,
+                after.because,
+            )

@@ -1,0 +1,286 @@
+"""What the reader wants to run: a `Workload`, every field of it optional."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any
+
+from pulsewarp import chips
+from pulsewarp._checks import choice, known_keywords, positive_number, whole_number
+from pulsewarp._files import read_json
+
+FORM = "pulsewarp-workload/1"
+
+# Neighbouring words stand next to each other where a field has an order (precision, batch, share):
+# the nearest change that alters a verdict is then the nearest word.
+VOCABULARY: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "domain": (
+            *("llm", "vision", "audio", "diffusion", "recsys", "gnn", "rl", "science", "sparse"),
+            *("graphics", "edge", "any"),
+        ),
+        "phase": (
+            *("train", "finetune", "inference", "train_and_inference", "research", "prototype"),
+            *("rl_posttrain", "other", "any"),
+        ),
+        "precision": ("fp64", "fp32", "mixed", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "any"),
+        "batch": ("one", "small", "medium", "large", "any"),
+        "shapes": ("static", "bucketed", "dynamic", "ragged", "any"),
+        "framework": (
+            *("jax", "pytorch", "pytorch_xla", "tensorflow", "vllm", "cuda", "several", "custom", "any"),
+        ),
+        "custom_kernels": ("none", "some", "cuda", "triton", "pallas", "in_house", "any"),
+        "non_matrix_share": ("low", "medium", "high", "any"),
+        "non_matrix_kind": (
+            *("none", "gather_scatter", "embedding", "sparse", "scan", "elementwise", "simulation"),
+            *("bandwidth", "input_pipeline", "unsupported_ops", "any"),
+        ),
+        "location": (
+            *("gcp_ok", "gcp_only", "multi_cloud", "on_prem", "own_machine", "colab", "kaggle"),
+            *("donated_tpu", "donated_other", "edge_device", "any"),
+        ),
+        "budget": ("free", "small", "academic", "medium", "large", "cost_driven", "any"),
+        "team_skill": ("beginner", "medium", "strong", "expert", "any"),
+        "latency": ("none", "relaxed", "interactive", "real_time", "deadline", "mixed", "any"),
+    }
+)
+
+# The largest value that still makes sense in the unit asked for; beyond it the unit was mistaken.
+_MOST: Mapping[str, tuple[float, str]] = MappingProxyType(
+    {
+        "params_b": (100_000, "It is in billions: write 7 for a model of 7e9 parameters."),
+        "active_params_b": (100_000, "It is in billions: write 37 for 37e9 active parameters."),
+        "tokens_b": (10_000_000, "It is in billions: write 15000 for 15e12 tokens."),
+        "usd_per_gpu_hour": (10_000, "It is the price of one chip for one hour, in US dollars."),
+        "usd_per_tpu_hour": (10_000, "It is the price of one chip for one hour, in US dollars."),
+        "port_weeks": (5_000, "It is in weeks of one engineer."),
+        "usd_per_engineer_week": (1_000_000, "It is the cost of one engineer for one week, in US dollars."),
+    }
+)
+_WHOLE: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"chips": (0, 10_000_000), "seq_len": (1, 100_000_000), "global_batch": (1, 1_000_000_000)}
+)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Workload:
+    """What you want to run, in words and numbers that the guide knows; unknown is an answer.
+
+    A word left out is ``"any"`` (unknown), a number left out is None. Nothing is guessed from what is
+    missing: a rule that needs a field it does not have stays silent. What is not modelled: several
+    workloads sharing one machine, and anything a word of the vocabulary cannot say.
+
+    Parameters
+    ----------
+    domain, phase, precision, batch, shapes, framework, custom_kernels, non_matrix_share, non_matrix_kind, \
+location, budget, team_skill, latency : str
+        One word each, from ``guide.VOCABULARY[field]``.
+    model_type, date : str, optional
+        Free words, repeated in the report and used by no rule.
+    params_b, active_params_b : float, optional
+        Parameters, and parameters active per token, in billions (1e9).
+    chips : int, optional
+        How many accelerators you think of.
+    seq_len : int, optional
+        Context, tokens.
+    global_batch : int, optional
+        Sequences in one optimiser step.
+    tokens_b : float, optional
+        Training tokens of the whole run, in billions (1e9).
+    gpu_chip, tpu_chip : str, optional
+        Catalogue ids that restrict the comparison to one chip on that side.
+    usd_per_gpu_hour, usd_per_tpu_hour : float, optional
+        Your own quote, US dollars for one chip and hour; needs `gpu_chip` or `tpu_chip`.
+    port_weeks : float, optional
+        Weeks of one engineer that bringing the code to a TPU would take.
+    usd_per_engineer_week : float, optional
+        What one such week costs, US dollars.
+
+    Raises
+    ------
+    TypeError
+        For a keyword that is none of these; names the nearest valid one.
+    ValueError
+        For an unknown word, a negative or nonsensical number, or fields that contradict each other.
+
+    Examples
+    --------
+    >>> from pulsewarp import guide
+    >>> guide.Workload(domain="llm", phase="train", params_b=70, framework="jax")
+    Workload(domain='llm', phase='train', framework='jax', params_b=70.0)
+    >>> guide.Workload(framework="jaxx")
+    Traceback (most recent call last):
+    ...
+    ValueError: Unknown framework 'jaxx'; use one of jax, pytorch, pytorch_xla, tensorflow, vllm, cuda, \
+several, custom, any. Did you mean 'jax'?
+    """
+
+    domain: str = "any"
+    phase: str = "any"
+    precision: str = "any"
+    batch: str = "any"
+    shapes: str = "any"
+    framework: str = "any"
+    custom_kernels: str = "any"
+    non_matrix_share: str = "any"
+    non_matrix_kind: str = "any"
+    location: str = "any"
+    budget: str = "any"
+    team_skill: str = "any"
+    latency: str = "any"
+    model_type: str | None = None
+    params_b: float | None = None
+    active_params_b: float | None = None
+    chips: int | None = None
+    seq_len: int | None = None
+    global_batch: int | None = None
+    tokens_b: float | None = None
+    gpu_chip: str | None = None
+    tpu_chip: str | None = None
+    usd_per_gpu_hour: float | None = None
+    usd_per_tpu_hour: float | None = None
+    port_weeks: float | None = None
+    usd_per_engineer_week: float | None = None
+    date: str | None = None
+
+    def __init__(self, **given: Any) -> None:
+        known_keywords("Workload", given, _NAMES)
+        for field in fields(self):
+            value = given.get(field.name)
+            object.__setattr__(
+                self, field.name, field.default if value is None else _checked(field.name, value)
+            )
+        _refuse_contradictions(self)
+
+    def __repr__(self) -> str:
+        return f"Workload({', '.join(f'{name}={value!r}' for name, value in self.known().items())})"
+
+    def known(self) -> dict[str, Any]:
+        """Return the fields that say something, in their fixed order.
+
+        Examples
+        --------
+        >>> Workload(phase="train", chips=8).known()
+        {'phase': 'train', 'chips': 8}
+        """
+        return {
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }
+
+    def change(self, **fields_to_change: Any) -> Workload:
+        """Return a copy with some fields changed.
+
+        Examples
+        --------
+        >>> Workload(phase="train", chips=8).change(chips=16)
+        Workload(phase='train', chips=16)
+        """
+        known_keywords("Workload.change", fields_to_change, _NAMES)
+        return Workload(**{**self.known(), **fields_to_change})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the known fields with their form, ready for JSON.
+
+        Examples
+        --------
+        >>> Workload(phase="train").to_dict()
+        {'form': 'pulsewarp-workload/1', 'phase': 'train'}
+        """
+        return {"form": FORM, **self.known()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Workload:
+        """Make a Workload from a mapping, with or without its ``"form"``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the constructor does, and for a mapping of another form.
+
+        Examples
+        --------
+        >>> Workload.from_dict({"phase": "train", "params_b": None})
+        Workload(phase='train')
+        """
+        if not isinstance(data, Mapping):
+            raise ValueError(
+                f"A workload is a mapping of fields to values, not a {type(data).__name__}; "
+                'write {"phase": "train"}.'
+            )
+        if data.get("form", FORM) != FORM:
+            raise ValueError(f"This holds {data['form']!r}, not {FORM!r}; was it written by another program?")
+        return cls(**{str(name): value for name, value in data.items() if name != "form"})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Workload:
+        """Read a Workload from a JSON file; the ``"form"`` field may be missing.
+
+        Raises
+        ------
+        OSError, TypeError, ValueError
+            When the file is missing, not JSON, of another form, or holds fields the guide refuses.
+        """
+        return cls.from_dict(read_json(path, FORM, form_required=False))
+
+
+_NAMES = tuple(field.name for field in fields(Workload))
+# Editors and help() read this; the constructor itself takes **given so that a typo can be answered
+# with the nearest valid name instead of Python's own sentence.
+Workload.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
+        for f in fields(Workload)
+    ]
+)
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name in VOCABULARY:
+        return choice(name, value, VOCABULARY[name])
+    if name in _WHOLE:
+        least, most = _WHOLE[name]
+        whole = int(value) if isinstance(value, float) and value.is_integer() else value
+        return whole_number(name, whole, least=least, most=most)
+    if name in _MOST:
+        number = positive_number(name, value, zero=name == "port_weeks")
+        most_sensible, unit = _MOST[name]
+        if number > most_sensible:
+            raise ValueError(f"{name} is {value!r}, more than {most_sensible:g}. {unit}")
+        return number
+    if name in ("gpu_chip", "tpu_chip"):
+        return choice(name, value, chips.ids(name[:3]))
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}, but must be text.")
+    return value
+
+
+def _refuse_contradictions(workload: Workload) -> None:
+    active, total = workload.active_params_b, workload.params_b
+    if active is not None and total is not None and active > total:
+        raise ValueError(
+            f"active_params_b is {active:g} but params_b is {total:g}: no more parameters can be active than "
+            "there are; swap the two, or leave active_params_b out for a dense model."
+        )
+    for side in ("gpu", "tpu"):
+        quote, chip = getattr(workload, f"usd_per_{side}_hour"), getattr(workload, f"{side}_chip")
+        if quote is not None and chip is None:
+            raise ValueError(
+                f"usd_per_{side}_hour is given without {side}_chip: a price an hour belongs to one chip; "
+                f"add {side}_chip={'h100_sxm' if side == 'gpu' else 'tpu_v5p'!r} or another id."
+            )
+    if workload.phase == "inference" and workload.tokens_b is not None:
+        raise ValueError(
+            "tokens_b counts training tokens, but phase is 'inference': leave it out, "
+            "or use phase='train_and_inference'."
+        )
+    if workload.framework == "cuda" and workload.custom_kernels == "pallas":
+        raise ValueError(
+            "framework is 'cuda' but custom_kernels is 'pallas': Pallas kernels belong to JAX; "
+            "use framework='several' when both are in play."
+        )

@@ -1,0 +1,437 @@
+"""Verdicts: the public scenarios, the laws they must obey, and planted faults."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pulsewarp import chips, guide
+from pulsewarp.guide import Workload, advice, gates
+from pulsewarp.guide.memory import smallest_count
+
+TOWARDS_GPU = {"tpu": 0, "either": 1, "gpu": 2}
+few = settings(max_examples=25)  # each example asks a hundred times over, for the flips
+
+
+def trainings() -> st.SearchStrategy[Workload]:
+    """Workloads whose cost is known, so that prices can matter."""
+    return st.builds(
+        lambda **fields: Workload(domain="llm", **fields),
+        phase=st.sampled_from(["train", "finetune", "train_and_inference"]),
+        params_b=st.floats(0.5, 500),
+        chips=st.integers(1, 2048),
+        framework=st.sampled_from(["jax", "pytorch", "several", "any"]),
+        precision=st.sampled_from(["bf16", "fp8", "any"]),
+        location=st.sampled_from(["any", "gcp_ok", "gcp_only", "multi_cloud", "donated_tpu"]),
+        shapes=st.sampled_from(["static", "dynamic", "any"]),
+    )
+
+
+def anything() -> st.SearchStrategy[Workload]:
+    words = {name: st.sampled_from(words) for name, words in guide.VOCABULARY.items()}
+    numbers = {"params_b": st.sampled_from([0.0001, 0.01, 1.0, 70.0]), "chips": st.sampled_from([0, 8, 512])}
+
+    def build(fields: dict[str, Any]) -> Workload:
+        if fields.get("framework") == "cuda" and fields.get("custom_kernels") == "pallas":
+            fields = {**fields, "custom_kernels": "cuda"}  # the one pair of words that contradict each other
+        return Workload(**fields)
+
+    return st.fixed_dictionaries({}, optional={**words, **numbers}).map(build)
+
+
+def dearer(family: str, factor: float) -> tuple[chips.Price, ...]:
+    return tuple(
+        dataclasses.replace(row, usd_per_chip_hour=row.usd_per_chip_hour * factor)
+        if chips.get(row.chip_id).family == family
+        else row
+        for row in chips.prices()
+    )
+
+
+# --- the public scenarios ----------------------------------------------------------------------------------
+
+
+def misses(scenarios: list[dict[str, Any]]) -> dict[str, str]:
+    verdicts = {s["id"]: guide.advise(Workload.from_dict(s["workload"])).verdict for s in scenarios}
+    return {s["id"]: verdicts[s["id"]] for s in scenarios if verdicts[s["id"]] != s["outcome"]}
+
+
+def check_score(scenarios: list[dict[str, Any]], recorded: dict[str, Any]) -> None:
+    """As recorded, miss by miss."""
+    found = misses(scenarios)
+    print(f"{len(scenarios) - len(found)} of {len(scenarios)}; misses: {found}")
+    assert found == {id_: miss["guide"] for id_, miss in recorded["misses"].items()}
+    assert len(scenarios) == recorded["of"]
+    assert len(scenarios) - len(found) == recorded["right"]
+
+
+def test_the_public_scenarios_are_answered_as_recorded(
+    scenarios: list[dict[str, Any]], recorded_score: dict[str, Any]
+) -> None:
+    check_score(scenarios, recorded_score)
+    assert recorded_score["right"] >= 33
+
+
+# A gate that is not named here decides no public scenario alone (another gate or the cost says the same, or
+# no scenario has such a workload); its own rule is tested below.
+DECISIVE = (
+    *("too_small", "edge_operation_limits", "gpu_kernels", "pytorch_xla_superseded", "not_for_sale"),
+    *("capacity_by_a_date", "pytorch_port", "exploring_outside_jax", "post_training_library"),
+    "matrix_work_in_xla",
+)
+
+
+@pytest.mark.parametrize("name", DECISIVE)
+def test_a_missing_gate_turns_the_score_red(
+    name: str,
+    scenarios: list[dict[str, Any]],
+    recorded_score: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gates, "GATES", tuple(gate for gate in gates.GATES if gate.name != name))
+    with pytest.raises(AssertionError):
+        check_score(scenarios, recorded_score)
+
+
+def test_a_gate_that_blocks_the_wrong_machine_turns_the_score_red(
+    scenarios: list[dict[str, Any]], recorded_score: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turned = tuple(
+        dataclasses.replace(gate, blocks=("gpu",)) if gate.name == "gpu_kernels" else gate
+        for gate in gates.GATES
+    )
+    monkeypatch.setattr(gates, "GATES", turned)
+    with pytest.raises(AssertionError):
+        check_score(scenarios, recorded_score)
+
+
+def test_no_rule_knows_a_scenario() -> None:
+    source = inspect.getsource(gates)
+    for forbidden in ("DS0", "w.model_type", "w.date", "w.team_skill"):
+        assert forbidden not in source
+
+
+# --- gates -------------------------------------------------------------------------------------------------
+
+SPEAKS = {
+    "host_simulation": {"non_matrix_kind": "simulation", "framework": "pytorch"},
+    "too_small": {"params_b": 0.0001, "batch": "small"},
+    "edge_operation_limits": {"location": "edge_device", "non_matrix_kind": "unsupported_ops"},
+    "too_few_requests": {"phase": "inference", "batch": "one", "budget": "small", "latency": "relaxed"},
+    "gpu_kernels": {"custom_kernels": "triton"},
+    "double_precision": {"precision": "fp64"},
+    "gather_and_scatter": {"non_matrix_share": "high", "non_matrix_kind": "gather_scatter"},
+    "unsupported_operations": {"non_matrix_kind": "unsupported_ops", "location": "gcp_ok"},
+    "changing_shapes_in_pytorch": {"shapes": "ragged", "framework": "pytorch"},
+    "pytorch_xla_superseded": {"framework": "pytorch_xla"},
+    "not_for_sale": {"location": "own_machine"},
+    "capacity_by_a_date": {"latency": "deadline", "budget": "free"},
+    "pytorch_port": {"framework": "pytorch"},
+    "exploring_outside_jax": {"phase": "prototype", "framework": "custom"},
+    "post_training_library": {"phase": "rl_posttrain", "framework": "vllm"},
+    "four_bit_floats": {"precision": "fp4"},
+    "small_batch_of_a_small_model": {"phase": "train", "batch": "small", "params_b": 0.1},
+    "changing_shapes_in_xla": {"shapes": "dynamic", "framework": "jax", "phase": "train"},
+    "donated_gpus": {"location": "donated_other"},
+    "donated_tpus": {"location": "donated_tpu"},
+    "matrix_work_in_xla": {
+        "framework": "jax",
+        "shapes": "static",
+        "non_matrix_share": "low",
+        "location": "gcp_ok",
+    },
+    "edge_model_that_fits": {"location": "edge_device", "precision": "int8", "non_matrix_kind": "none"},
+}
+
+
+def test_every_gate_has_an_example() -> None:
+    assert list(SPEAKS) == [gate.name for gate in gates.GATES]
+
+
+@pytest.mark.parametrize("gate", gates.GATES, ids=lambda gate: gate.name)
+def test_each_gate_speaks_for_its_example_and_carries_its_evidence(gate: gates.Gate) -> None:
+    assert gate.rule(Workload(**SPEAKS[gate.name]))
+    assert gate.rule(Workload()) is None  # what is unknown makes no rule speak
+    assert gate.source.title and gate.source.address and gate.source.date
+    assert gate.way_round and gate.way_round_cost
+    assert bool(gate.blocks) != bool(gate.favours)
+    findings = gates.check(Workload(**SPEAKS[gate.name]))
+    assert gate.name in [finding.gate.name for finding in findings]
+
+
+@pytest.mark.parametrize("gate", gates.GATES, ids=lambda gate: gate.name)
+def test_each_gate_needs_every_field_of_its_example(gate: gates.Gate) -> None:
+    """Dropping a field to unknown silences the rule, except where the rule excludes one word of it."""
+    excludes = {
+        "host_simulation": {"framework"},  # all but JAX
+        "unsupported_operations": {"location"},  # all but edge devices, which have a gate of their own
+        "changing_shapes_in_xla": {"phase"},  # all but serving
+    }
+    fields = SPEAKS[gate.name]
+    for name in fields:
+        fewer = {key: value for key, value in fields.items() if key != name}
+        spoke = gate.rule(Workload(**fewer)) is not None
+        assert spoke == (name in excludes.get(gate.name, set())), name
+
+
+# --- laws --------------------------------------------------------------------------------------------------
+
+
+@few
+@given(anything())
+def test_no_verdict_is_a_machine_that_a_gate_rules_out(workload: Workload) -> None:
+    result = guide.advise(workload)
+    assert result.verdict in guide.VERDICTS
+    for finding in gates.check(workload):
+        assert result.verdict not in finding.gate.blocks
+    ruled_out = {m for f in gates.check(workload) if len(f.gate.blocks) == 1 for m in f.gate.blocks}
+    outvoted = [f for f in gates.check(workload) if f.gate.favours in ruled_out]
+    if outvoted and result.verdict != "neither":
+        assert any(reason.kind == "conflict" for reason in result.reasons)
+
+
+@few
+@given(anything())
+def test_every_finding_is_among_the_reasons_in_order_and_with_its_source(workload: Workload) -> None:
+    reasons = guide.advise(workload).reasons
+    names = [reason.name for reason in reasons]
+    for finding in gates.check(workload):
+        assert finding.gate.name in names
+    places = [advice.SEVERITY.index(reason.kind) for reason in reasons]
+    assert places == sorted(places)
+    for reason in reasons:
+        if reason.kind in ("neither", "gate", "favours"):
+            assert reason.source is not None and reason.source.date
+
+
+@few
+@given(trainings(), st.floats(1, 20))
+def test_dearer_gpus_never_turn_a_verdict_towards_gpus(workload: Workload, factor: float) -> None:
+    now, then = (guide.advise(workload, prices=dearer("gpu", f)).verdict for f in (1.0, factor))
+    if now != "neither":
+        assert TOWARDS_GPU[then] <= TOWARDS_GPU[now]
+
+
+@few
+@given(trainings(), st.floats(1, 20))
+def test_dearer_tpus_never_turn_a_verdict_towards_tpus(workload: Workload, factor: float) -> None:
+    now, then = (guide.advise(workload, prices=dearer("tpu", f)).verdict for f in (1.0, factor))
+    if now != "neither":
+        assert TOWARDS_GPU[then] >= TOWARDS_GPU[now]
+
+
+@given(st.floats(1, 1e15), st.floats(1e6, 1e12), st.floats(1, 100))
+def test_more_memory_never_needs_more_chips(needed: float, memory: float, factor: float) -> None:
+    assert smallest_count(needed, memory * factor) <= smallest_count(needed, memory)
+    assert smallest_count(needed * factor, memory) >= smallest_count(needed, memory)
+
+
+@few
+@given(trainings(), st.sampled_from(["h100_sxm", "tpu_v5p", "b200"]), st.floats(0.1, 10))
+def test_a_price_changes_only_what_depends_on_it(workload: Workload, chip: str, factor: float) -> None:
+    changed = tuple(
+        dataclasses.replace(row, usd_per_chip_hour=row.usd_per_chip_hour * factor)
+        if row.chip_id == chip
+        else row
+        for row in chips.prices()
+    )
+    before, after = guide.advise(workload), guide.advise(workload, prices=changed)
+    for old, new in zip(before.estimates, after.estimates, strict=True):
+        if old.chip_id != chip:
+            assert old == new
+        assert (old.training, old.memory, old.days) == (new.training, new.memory, new.days)
+        assert old.kwh_per_billion_tokens == new.kwh_per_billion_tokens
+    gated = ("neither", "gate", "favours")
+    assert [r for r in before.reasons if r.kind in gated] == [r for r in after.reasons if r.kind in gated]
+
+
+@few
+@given(trainings())
+def test_costs_are_price_times_time(workload: Workload) -> None:
+    for estimate in guide.compare(workload).estimates:
+        if estimate.usd_per_billion_tokens is None:
+            continue
+        assert estimate.training is not None and estimate.usd_per_chip_hour is not None
+        hours = 1e9 / estimate.training.tokens_per_second_per_chip.value / 3600
+        assert estimate.usd_per_billion_tokens.value == pytest.approx(
+            hours * estimate.usd_per_chip_hour.value
+        )
+        low = 1e9 / estimate.training.tokens_per_second_per_chip.high / 3600 * estimate.usd_per_chip_hour.low
+        assert estimate.usd_per_billion_tokens.low == pytest.approx(low)
+
+
+def check_flips(workload: Workload) -> int:
+    """Every word flip, asked again, gives the verdict it names; no nearer word of an ordered field does."""
+    result = guide.advise(workload)
+    words = [flip for flip in result.flips if flip.field in guide.VOCABULARY]
+    for flip in words:
+        assert flip.verdict != result.verdict
+        assert guide.advise(workload.change(**{flip.field: flip.to})).verdict == flip.verdict
+    return len(words)
+
+
+def test_flips_hold_when_asked_again(scenarios: list[dict[str, Any]]) -> None:
+    flips = sum(check_flips(Workload.from_dict(s["workload"])) for s in scenarios[::3])
+    assert flips > 50
+
+
+def test_a_missing_flip_is_noticed_by_asking_all_words() -> None:
+    workload = Workload(
+        phase="train", framework="jax", shapes="static", non_matrix_share="low", location="gcp_ok"
+    )
+    result = guide.advise(workload)
+    for field, words in guide.VOCABULARY.items():
+        reachable = set()
+        for word in words:
+            if word != "any":
+                reachable.add(guide.advise(workload.change(**{field: word})).verdict)
+        listed = {flip.verdict for flip in result.flips if flip.field == field}
+        assert listed == reachable - {result.verdict}, field
+
+
+def test_number_flips_hold_when_asked_again() -> None:
+    workload = Workload(
+        domain="llm",
+        phase="train",
+        params_b=70,
+        framework="jax",
+        gpu_chip="h100_sxm",
+        usd_per_gpu_hour=9,
+        tpu_chip="tpu_v5p",
+        usd_per_tpu_hour=2.5,
+    )
+    result = guide.advise(workload)
+    assert result.verdict == "tpu"
+    quotes = {flip.field: flip for flip in result.flips if flip.field.startswith("usd_per")}
+    assert set(quotes) == {"usd_per_gpu_hour", "usd_per_tpu_hour"}
+    for flip in quotes.values():
+        edge = float(flip.to.split()[-1])
+        inside = 1.02 if flip.to.startswith("at most") else 1 / 1.02
+        beyond = 0.99 if flip.to.startswith("at most") else 1.01
+        assert guide.advise(workload.change(**{flip.field: edge * beyond})).verdict == flip.verdict
+        assert guide.advise(workload.change(**{flip.field: edge * inside})).verdict == "tpu"
+
+
+def test_the_price_line_breaks_where_the_band_leaves_one() -> None:
+    workload = Workload(domain="llm", phase="train", params_b=70, chips=512, location="multi_cloud")
+    result = guide.advise(workload)
+    assert result.verdict == "either" and result.cost_ratio is not None
+    for factor, verdict in ((result.cost_ratio.high * 1.01, "tpu"), (result.cost_ratio.low * 0.99, "gpu")):
+        assert guide.advise(workload, prices=dearer("gpu", factor)).verdict == verdict
+    line = [flip for flip in result.flips if flip.field == "every GPU price"]
+    assert {flip.verdict for flip in line} == {"tpu", "gpu"}
+
+
+def test_the_port_is_paid_before_comparing() -> None:
+    quotes = {"gpu_chip": "h100_sxm", "usd_per_gpu_hour": 9, "tpu_chip": "tpu_v5p", "usd_per_tpu_hour": 2.5}
+    workload = Workload(
+        domain="llm",
+        phase="train",
+        params_b=70,
+        framework="pytorch",
+        tokens_b=100,
+        **{**quotes, "port_weeks": 1, "usd_per_engineer_week": 5000},
+    )
+    assert guide.advise(workload).verdict == "tpu"
+    dear = guide.advise(workload.change(port_weeks=500))
+    assert dear.verdict == "gpu"
+    assert dear.cost_ratio is not None
+    without = guide.compare(workload.change(port_weeks=0))
+    assert without.tpu is not None and without.gpu is not None
+    assert dear.cost_ratio.value == pytest.approx((without.tpu.value + 2_500_000) / without.gpu.value)
+
+
+def test_power_that_is_not_published_stays_unknown() -> None:
+    workload = Workload(domain="llm", phase="train", params_b=8, chips=256)
+    for estimate in guide.advise(workload).estimates:
+        published = chips.get(estimate.chip_id).tdp_watts is not None
+        assert (estimate.kwh_per_billion_tokens is not None) == published
+        assert not (estimate.family == "tpu" and published)
+
+
+def test_decode_reads_every_weight_once() -> None:
+    workload = Workload(phase="inference", params_b=70, precision="bf16", chips=8, gpu_chip="h100_sxm")
+    h100 = next(e for e in guide.advise(workload).estimates if e.chip_id == "h100_sxm")
+    assert h100.decode_floor_seconds == pytest.approx(140e9 / (8 * 3.35e12), rel=1e-3)
+
+
+@pytest.mark.wrong_type
+def test_advise_wants_a_workload() -> None:
+    with pytest.raises(TypeError, match="advise takes a Workload, not a dict"):
+        guide.advise({"phase": "train"})  # type: ignore[arg-type]
+
+
+# --- faces -------------------------------------------------------------------------------------------------
+
+SHOWN = Workload(
+    domain="llm",
+    phase="train",
+    params_b=70,
+    framework="jax",
+    location="multi_cloud",
+    chips=512,
+    tokens_b=2000,
+    model_type="<b>dense</b> | one",
+)
+
+
+def test_the_plain_data_is_json_and_complete() -> None:
+    result = guide.advise(SHOWN)
+    data = json.loads(json.dumps(result.to_dict()))
+    assert data["form"] == "pulsewarp-advice/1"
+    assert data["verdict"] == result.verdict
+    assert len(data["reasons"]) == len(result.reasons)
+    assert Workload.from_dict(data["workload"]) == SHOWN
+    for estimate in data["estimates"]:
+        if estimate["usd_per_chip_hour"] is not None:
+            assert all(row["date"] and row["source"]["address"] for row in estimate["price_sources"])
+
+
+def test_every_number_of_an_estimate_traces_to_prices_cases_and_the_catalogue() -> None:
+    case_ids = {case.id for case in guide.efficiency.training_cases()}
+    for estimate in guide.advise(SHOWN).estimates:
+        assert estimate.training is not None
+        assert set(estimate.training.cases) <= case_ids
+        if estimate.usd_per_chip_hour is not None:
+            seen = [row.usd_per_chip_hour for row in estimate.price_rows]
+            assert (estimate.usd_per_chip_hour.low, estimate.usd_per_chip_hour.high) == (min(seen), max(seen))
+            assert set(estimate.price_rows) <= set(chips.prices(estimate.chip_id))
+
+
+def test_the_html_is_plain_accessible_and_escaped() -> None:
+    page = guide.advise(SHOWN)._repr_html_()
+    assert "<b>dense</b>" not in page and "&lt;b&gt;dense&lt;/b&gt;" in page
+    assert page.count("<table>") == page.count("<caption>") == 3
+    assert 'scope="col"' in page and 'scope="row"' in page
+    for loads_something in ("<script", "src=", "<link", "http-equiv", "url("):
+        assert loads_something not in page
+
+
+def test_markdown_rows_have_as_many_cells_as_their_head() -> None:
+    for block in guide.advise(SHOWN)._repr_markdown_().split("\n\n"):
+        rows = [line for line in block.splitlines() if line.startswith("| ")]
+        assert len({line.replace("\\|", "").count("|") for line in rows}) <= 1
+
+
+def test_text_and_reprs_are_stable_and_hold_no_address() -> None:
+    first, second = guide.advise(SHOWN), guide.advise(SHOWN)
+    assert str(first) == str(second)
+    for value in (first, *first.reasons, *first.estimates, *first.flips, first.pilot, *gates.GATES):
+        assert "0x" not in repr(value) and len(repr(value)) < 1000
+    assert first.summary in str(first)
+
+
+def test_the_guide_needs_no_network_and_nothing_heavy() -> None:
+    assert importlib.util.find_spec("pulsewarp.guide") is not None
+    for file in Path(gates.__file__).parent.glob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        for heavy in ("import urllib", "import requests", "import socket", "import jax", "import plotly"):
+            assert heavy not in text, file.name
