@@ -1,0 +1,64 @@
+"""A fault planted in either simulator turns strict nbval red on the lesson that shows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import keep_outputs
+import pytest
+
+# Each stands in a start-up file of IPython: it runs in the kernel of the notebook, before the first cell, and
+# nowhere else. Both are small: one cycle of skew too many, one scheduling rule taken for another.
+FAULTS = {
+    "02_the_pulse": "from pulsewarp.systolic import rules\nrules.skew = lambda line: line + 1\n",
+    "03_the_warp": "from pulsewarp.simt import _policy\n_policy.POLICIES['lrr'] = _policy.oldest\n",
+}
+
+
+def run_nbval(lesson: Path, folder: Path, at_start: str) -> subprocess.CompletedProcess[str]:
+    """Run strict nbval on a copy of a lesson, in a kernel that runs `at_start` first."""
+    start_up = folder / "ipython" / "profile_default" / "startup"
+    start_up.mkdir(parents=True)
+    (start_up / "00_fault.py").write_text(at_start, encoding="utf-8")
+    shutil.copy(lesson, folder)
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # not this project's settings
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--nbval",
+            "--nbval-current-env",
+            "-p",
+            "no:cacheprovider",
+            lesson.name,
+        ],
+        cwd=folder,
+        env={
+            **os.environ,
+            "IPYTHONDIR": str(folder / "ipython"),
+            "PULSEWARP_SKIP": "1",
+            "PYTEST_ADDOPTS": "",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("lesson", FAULTS)
+def test_a_planted_fault_turns_nbval_red(lesson: str, tmp_path: Path) -> None:
+    red = run_nbval(keep_outputs.FOLDER / f"{lesson}.ipynb", tmp_path, FAULTS[lesson])
+    assert red.returncode == 1, red.stdout + red.stderr
+    # Red because an output was compared and differs, not because the kernel did not start.
+    assert "Cell outputs differ" in red.stdout, red.stdout
+
+
+@pytest.mark.parametrize("lesson", FAULTS)
+def test_without_the_fault_nbval_is_green(lesson: str, tmp_path: Path) -> None:
+    green = run_nbval(keep_outputs.FOLDER / f"{lesson}.ipynb", tmp_path, "")
+    assert green.returncode == 0, green.stdout + green.stderr

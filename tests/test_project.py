@@ -1,0 +1,76 @@
+"""Promises of the project as a whole: what Binder builds, and what importing it costs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = ("jax", "jaxlib", "plotly", "ipywidgets", "anywidget", "IPython")
+
+
+def print_dockerfile(checkout: Path) -> str:
+    """Return what repo2docker would build from a checkout, and what it says while it makes that out."""
+    pytest.importorskip(
+        "repo2docker", reason="jupyter-repo2docker is in the group check, not in this environment"
+    )
+    command = [sys.executable, "-m", "repo2docker", "--no-build", "--debug", "."]
+    printed = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    assert printed.returncode == 0, printed.stderr
+    return printed.stdout + printed.stderr
+
+
+def python_asked_for() -> str:
+    """Return what repo2docker says when it uses the Python of binder/runtime.txt."""
+    asked = (ROOT / "binder" / "runtime.txt").read_text(encoding="utf-8").strip()
+    return f"Building conda environment for {asked.replace('-', '=', 1)}\n"
+
+
+def test_binder_gets_the_python_asked_for_and_the_package() -> None:
+    dockerfile = print_dockerfile(ROOT)
+    assert python_asked_for() in dockerfile
+    # The package comes from the checkout, so the checkout must be there before it is installed.
+    copied = dockerfile.index(" src/ ${REPO_DIR}/")
+    installed = dockerfile.index('pip install --no-cache-dir -r "binder/requirements.txt"')
+    assert copied < installed
+    assert "-e .[lab]" in (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8").splitlines()
+
+
+def test_without_runtime_txt_binder_would_take_another_python(tmp_path: Path) -> None:
+    (tmp_path / "binder").mkdir()
+    shutil.copy(ROOT / "binder" / "requirements.txt", tmp_path / "binder")
+    assert python_asked_for() not in print_dockerfile(tmp_path)
+
+
+def loaded_by(statement: str) -> set[str]:
+    """Return the top-level modules that are loaded in a fresh interpreter after a statement."""
+    ask = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    answer = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return set(answer.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import pulsewarp",
+        *(
+            f"from pulsewarp import {name}"
+            for name in ("chips", "matmul", "roofline", "systolic", "simt", "ledger", "guide", "bench")
+        ),
+    ],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(statement: str) -> None:
+    assert loaded_by(statement).isdisjoint(HEAVY)
+
+
+def test_importing_the_package_does_not_even_load_numpy() -> None:
+    assert "numpy" not in loaded_by("import pulsewarp")
+
+
+def test_a_heavy_import_would_be_seen() -> None:
+    assert not loaded_by("import pulsewarp, ipywidgets").isdisjoint(HEAVY)
