@@ -249,8 +249,9 @@ def tile_padding(matmul: Matmul, unit: Chip | tuple[int, int]) -> TilePadding:
 
     Notes
     -----
-    d / (u ceil(d / u)) for each side d on a unit of u; "How to Scale Your Model", chapter on TPUs
-    (github.com/jax-ml/scaling-book, 2025-02), gives 128 and from v6e 256.
+    d / (u ceil(d / u)) for each side d on a unit of u; that both weight dimensions are padded, to 128
+    and to fill a v6e to 256, is in "How to Scale Your Model", chapter on TPUs (Austin et al. 2025,
+    github.com/jax-ml/scaling-book, tpus.md).
 
     Examples
     --------
@@ -325,7 +326,7 @@ def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
     Notes
     -----
     ceil(blocks / (sms x blocks_per_sm)) rounds; NVIDIA, "Matrix Multiplication Background User's
-    Guide", section on wave quantization.
+    Guide", DU-09799-001 (2023), section 3.2.
 
     Examples
     --------
@@ -410,7 +411,7 @@ def wave_quantisation(
     Notes
     -----
     ceil(m / 256) ceil(n / 128) tiles by default, then as `waves`; NVIDIA, "Matrix Multiplication
-    Background User's Guide", sections on tile and wave quantization.
+    Background User's Guide", DU-09799-001 (2023), sections 3.1 and 3.2.
 
     Examples
     --------

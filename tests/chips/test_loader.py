@@ -47,7 +47,7 @@ def test_the_shipped_files_load() -> None:
     assert read_chips(DATA) == dict(load())
 
 
-FAULTS = {
+FAULTS: dict[str, tuple[str, Callable[[str], str], str]] = {
     "a number without a source": (
         "bandwidth",
         lambda line: re.sub(r", source = .*", " }", line),
@@ -188,6 +188,11 @@ FAULTS = {
         "name",
         lambda line: line + "\nunit_check = false",
         r"h100_sxm.unit_check = False needs its reason; add unit_arithmetic_caveat",
+    ),
+    "an empty basis": (
+        "tdp",
+        lambda line: re.sub(r" \}$", ', basis = "" }', line),
+        r"h100_sxm.tdp.basis = '' must be a text",
     ),
     "others that are no list": (
         "tdp",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Literal
 
 import pytest
 
@@ -150,7 +151,7 @@ def test_nothing_is_carried_that_was_not_collected() -> None:
         ("l4", {"sources": MappingProxyType({})}),
     ],
 )
-def test_a_planted_difference_is_found(chip_id: str, change: dict[str, object]) -> None:
+def test_a_planted_difference_is_found(chip_id: str, change: dict[str, Any]) -> None:
     planted = CATALOGUE | {chip_id: dataclasses.replace(CATALOGUE[chip_id], **change)}
     assert differences(planted, CHIPS)
 
@@ -284,7 +285,7 @@ def test_energy_over_peak_is_computed_as_collected() -> None:
     assert len(derived) == 19
     for row in derived:
         chip_id, words = row["item"].split(": ")
-        power = "measured_power_mean" if "measured" in words else "tdp"
+        power: Literal["tdp", "measured_power_mean"] = "measured_power_mean" if "measured" in words else "tdp"
         joules = chips.joules_per_peak_flop(CATALOGUE[chip_id], words.split()[-1], power)
         assert joules is not None
         assert joules * 1e12 == pytest.approx(float(row["value"]), abs=5e-4)

@@ -157,8 +157,11 @@ class _Reading:
         for name, field in FIELDS.items():
             if name in self.table:
                 self._read_field(name, field)
+        held = self._flag("unit_check", default=True)
+        if not held and "unit_arithmetic_caveat" not in self.values:
+            self.place.at("unit_check").refuse(False, "needs its reason; add unit_arithmetic_caveat.")
         self._derive()
-        peaks, arithmetic = self._read_peaks()
+        peaks, arithmetic = self._read_peaks(held=held)
         printable = {} if "unit_arithmetic_caveat" in self.values else arithmetic
         return Chip(
             id=self.place.path[0],
@@ -201,6 +204,8 @@ class _Reading:
         self.sources[attribute] = first
         if rest:
             self.further[attribute] = tuple(rest)
+        if "basis" in table:
+            text(place.at("basis"), table["basis"])
         if "others" in table:
             factor = _factor(place, table, units)
             self.others[attribute] = tuple(self._read_others(place.at("others"), table["others"], factor))
@@ -226,7 +231,7 @@ class _Reading:
             )
             self.sources["memory_bytes"] = self.sources["memory_label_gb"]
 
-    def _read_peaks(self) -> tuple[dict[str, float], dict[str, Decimal]]:
+    def _read_peaks(self, *, held: bool) -> tuple[dict[str, float], dict[str, Decimal]]:
         place, tables = self.place.at("peak"), self.table.get("peak", {})
         check_fields(place, tables, PEAK_DTYPES)
         peaks: dict[str, float] = {}
@@ -250,7 +255,8 @@ class _Reading:
             product = self._arithmetic(here, dtype, table)
             if product is not None:
                 arithmetic[dtype] = product
-                self._hold(here, table, value, product)
+                if held:
+                    _hold(here, table, value, product)
             peaks[dtype] = float(value)
         return peaks, arithmetic
 
@@ -282,17 +288,14 @@ class _Reading:
             return None
         return Decimal(count) * rate * 2 * Decimal(str(hertz)) if count and rate and hertz else None
 
-    def _hold(self, place: Place, table: Table, value: Decimal, product: Decimal) -> None:
-        if not self._flag("unit_check", default=True):
-            if "unit_arithmetic_caveat" not in self.values:
-                self.place.at("unit_check").refuse(False, "needs its reason; add unit_arithmetic_caveat.")
-            return
-        if value > product * PEAK_TOLERANCE:
-            place.refuse(
-                table["value"],
-                f"{table['unit']} is {float(value / product - 1):.0%} above units x FMA x 2 x clock "
-                f"({float(product):.4g} a second), and 10 % is the limit; is it a sparse figure?",
-            )
+
+def _hold(place: Place, table: Table, value: Decimal, product: Decimal) -> None:
+    if value > product * PEAK_TOLERANCE:
+        place.refuse(
+            table["value"],
+            f"{table['unit']} is {float(value / product - 1):.0%} above units x FMA x 2 x clock "
+            f"({float(product):.4g} a second), and 10 % is the limit; is it a sparse figure?",
+        )
 
 
 def _quantity(place: Place, table: Table, field: Field) -> int | float:
