@@ -194,7 +194,9 @@ body {{ margin: 0; }}
 </style>
 </head>
 <body>
-<main id="player"><noscript>{title}: this scene is drawn by JavaScript, which is switched off here.</noscript></main>
+<main id="player">
+<noscript>{title}: this scene is drawn by JavaScript, which is switched off here.</noscript>
+</main>
 <script type="module">
 {module}
 mountPage({default}, document.getElementById("player"), {state});

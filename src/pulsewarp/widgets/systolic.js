@@ -16,7 +16,7 @@ import { stage } from "./kit/stage.js";
 /** @typedef {ReturnType<typeof layout>} Layout */
 
 const REGISTERS = /** @type {Register[]} */ (["held", "right", "down"]);
-/** Rows and columns of the window of values on an array too large to show all of them. */
+/** Rows and columns of the window of values on an array too large to show all of them; on a phone 3. */
 const WINDOW = 5;
 /** Up to this many rows and columns all values are shown. */
 const VALUES_UP_TO = 8;
@@ -140,7 +140,7 @@ export function readRun({ header, columns, shapes }) {
 /** A number as it fits a cell. @param {number} x @returns {string} */
 export function short(x) {
   if (Number.isInteger(x) && Math.abs(x) < 1e7) return String(x);
-  const digits = Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(2) : x.toPrecision(4);
+  const digits = Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(2) : x.toPrecision(Math.abs(x) < 0.1 ? 3 : 4);
   return digits.includes("e") || !digits.includes(".") ? digits : digits.replace(/\.?0+$/, "");
 }
 
@@ -162,15 +162,15 @@ export function exact(x, type) {
  */
 export function describe(run, t, r, c) {
   const now = run.cell(t, r, c);
-  const here = `Cell (${r}, ${c})`;
+  const here = `Cell (${r},${c})`;
   const full = (/** @type {number} */ x) => exact(x, run.header.accumulator);
   const right = now.rightIndex >= 0 ? run.name(run.roles.right, now.rightIndex) : "";
   const held = now.heldIndex >= 0 ? run.name(run.roles.held, now.heldIndex) : "";
   const down = now.downIndex >= 0 ? run.name(run.roles.down, now.downIndex) : "";
-  const fromLeft = c === 0 ? "from the left edge" : `from cell (${r}, ${c - 1})`;
-  const fromAbove = r === 0 ? "from the top edge" : `from cell (${r - 1}, ${c})`;
-  const toRight = c === run.C - 1 ? "leaves at the right edge" : `moves right to cell (${r}, ${c + 1})`;
-  const toBelow = r === run.R - 1 ? "leaves at the bottom edge" : `moves down to cell (${r + 1}, ${c})`;
+  const fromLeft = c === 0 ? "from the left edge" : `from cell (${r},${c - 1})`;
+  const fromAbove = r === 0 ? "from the top edge" : `from cell (${r - 1},${c})`;
+  const toRight = c === run.C - 1 ? "leaves at the right edge" : `moves right to cell (${r},${c + 1})`;
+  const toBelow = r === run.R - 1 ? "leaves at the bottom edge" : `moves down to cell (${r + 1},${c})`;
 
   if (now.active && run.loads) {
     const product = productAt(run, now);
@@ -233,6 +233,9 @@ function idle(run, t, r, c, now, words) {
   return run.loads ? "empty so far." : run.columns.sunk[t] > 0 ? "empty; its result has moved on." : "empty so far; its first pair is still on the way.";
 }
 
+/** A count. @param {number} x @returns {string} */
+const number = (x) => x.toLocaleString("en-US");
+
 /** The whole frame in words. @param {Run} run @param {number} t @returns {string[]} */
 export function frameWords(run, t) {
   const busy = run.columns.busy[t];
@@ -248,12 +251,12 @@ export function frameWords(run, t) {
     first = `Load${many}: ${letters[0]} sinks in from the top, its bottom row first, one row of cells a cycle; nothing is multiplied yet.`;
   } else if (phase === "fill") {
     first = run.loads
-      ? `Fill${many}: ${letters[1]} enters from the left, each row one cycle after the row above, so the front is a diagonal. ${busy} of ${used} cells multiply.`
-      : `Fill${many}: A enters from the left and B from the top, each line one cycle after the one before, so the front is a diagonal. ${busy} of ${used} cells multiply.`;
+      ? `Fill${many}: ${letters[1]} enters from the left, each row one cycle after the row above, so the front is a diagonal. ${number(busy)} of ${number(used)} cells multiply.`
+      : `Fill${many}: A enters from the left and B from the top, each line one cycle after the one before, so the front is a diagonal. ${number(busy)} of ${number(used)} cells multiply.`;
   } else if (phase === "steady") {
-    first = `Steady${many}: ${busy === used ? `all ${used}` : `${busy} of ${used}`} cells multiply and add in this one cycle.`;
+    first = `Steady${many}: ${busy === used ? `all ${number(used)}` : `${number(busy)} of ${number(used)}`} cells multiply and add in this one cycle.`;
   } else if (busy > 0) {
-    first = `Drain${many}: cells fall idle from the top left as the streams end; ${busy} of ${used} still multiply.`;
+    first = `Drain${many}: the streams end, and cells fall idle from the top left on; ${number(busy)} of ${number(used)} multiply.`;
   } else {
     first = run.loads ? `Drain${many}: the last sums travel down to the bottom edge.`
       : `Drain${many}: the finished sums are shifted down and out, one row a cycle.`;
@@ -263,7 +266,7 @@ export function frameWords(run, t) {
     let gone = 0;
     for (const cycle of run.columns.final) if (cycle <= t) gone += 1;
     const now = run.listed ? "No sum leaves in this cycle; " : "";
-    return [first, `${now}${gone} of ${run.M * run.N} elements of C have left the array.`];
+    return [first, `${now}${number(gone)} of ${number(run.M * run.N)} elements of C have left the array.`];
   }
   const list = leaving.slice(0, 4).map(({ m, n }) => `C[${m},${n}] = ${exact(run.leaving(t, m, n), run.header.accumulator)}`);
   const more = leaving.length > 4 ? ` and ${leaving.length - 4} more` : "";
@@ -288,7 +291,7 @@ function frameTable(run, t, place) {
         const index = cell[`${register}Index`];
         return index < 0 ? "–" : `${run.name(run.roles[register], index)} = ${full(cell[register])}`;
       });
-      lines.push([`(${r}, ${c})`, cell.active ? "multiplies" : "idle", ...entries, cell.active ? full(productAt(run, cell)) : "–"]);
+      lines.push([`(${r},${c})`, cell.active ? "multiplies" : "idle", ...entries, cell.active ? full(productAt(run, cell)) : "–"]);
     }
   }
   const part = run.large ? `, rows ${top} to ${top + rows - 1}, columns ${left} to ${left + cols - 1} (move the cell cursor for others)` : "";
@@ -300,14 +303,16 @@ function frameTable(run, t, place) {
 /**
  * Which cells show values: all, or a window around the place pointed at.
  * @param {{R: number, C: number, large: boolean}} run @param {number[]} place
+ * @param {number} [span]
  */
-export function windowAt(run, place) {
+export function windowAt(run, place, span = WINDOW) {
   if (!run.large) return { top: 0, left: 0, rows: run.R, cols: run.C };
   const [r, c] = place.length === 2 ? place : [Math.floor(run.R / 2), Math.floor(run.C / 2)];
-  const rows = Math.min(WINDOW, run.R);
-  const cols = Math.min(WINDOW, run.C);
+  const rows = Math.min(span, run.R);
+  const cols = Math.min(span, run.C);
+  const half = Math.floor(span / 2);
   const within = (/** @type {number} */ x, /** @type {number} */ most) => Math.max(0, Math.min(most, x));
-  return { top: within(r - 2, run.R - rows), left: within(c - 2, run.C - cols), rows, cols };
+  return { top: within(r - half, run.R - rows), left: within(c - half, run.C - cols), rows, cols };
 }
 
 const MONO12 = 7.3; // width of a character of 12 px monospace, the widest of the usual faces
@@ -336,20 +341,20 @@ function textWidths(run) {
  * @param {Run} run @param {Record<Letter, number>} chars @param {number} width @param {boolean} still
  */
 export function layout(run, chars, width, still) {
-  const rows = run.large ? Math.min(WINDOW, run.R) : run.R;
-  const cols = run.large ? Math.min(WINDOW, run.C) : run.C;
+  const span = width < 480 ? 3 : WINDOW;
+  const { rows, cols } = windowAt(run, [], span);
   const gap = width < 480 ? 6 : 10;
   const rightChars = chars[run.roles.right];
   const other = run.loads ? "held" : "down";
   const otherChars = chars[run.roles[other]];
   const chip = Math.max(26, rightChars * MONO12 + 10);
-  const slots = still ? 0 : width < 480 ? 2 : width < 620 ? 3 : 4;
-  const label = run.large ? 34 : 0; // row numbers beside a window
+  const slots = still ? 0 : Math.max(2, Math.min(width < 480 ? 2 : width < 620 ? 3 : 4, Math.floor(160 / (chip + 4))));
+  const label = run.large ? 30 : 0; // row numbers beside a window
   const queue = slots && !run.large ? slots * (chip + 4) + 12 : 0;
   const forms = /** @type {const} */ ([
     ["full", Math.max(86, (5 + otherChars + rightChars) * MONO12 + 20, (3 + otherChars + rightChars) * MONO12 + 12, (4 + chars.c) * MONO12 + 14), 78],
-    ["stack", Math.max(48, (2 + Math.max(rightChars, otherChars, chars.c)) * MONO12 + 14), 66],
-    ["compact", Math.max(30, chars.c * MONO11 + 7), 34],
+    ["stack", Math.max(48, (2 + Math.max(rightChars, otherChars, chars.c)) * MONO12 + 14), 58],
+    ["compact", Math.max(30, chars.c * MONO11 + 5), 34],
   ]);
   const least = run.large ? 0 : queue;
   const [form, cellW, cellH] = (still ? forms.slice(2) : run.large ? forms.slice(1) : forms).find(([, wide]) => label + least + cols * (wide + gap) <= width)
@@ -357,7 +362,7 @@ export function layout(run, chars, width, still) {
   const above = run.large ? 22 : still ? 4 : (run.loads ? 2 : 3) * 24 + 26;
   const left = label + queue;
   return {
-    form, cellW: Math.floor(cellW), cellH, gap, rows, cols, chip, slots: run.large ? 0 : slots, left, above,
+    span, form, cellW: Math.floor(cellW), cellH, gap, rows, cols, chip, slots: run.large ? 0 : slots, left, above,
     width: left + cols * (Math.floor(cellW) + gap),
     height: above + rows * (cellH + gap) + (run.large || still ? 4 : 44),
     /** @param {number} c */
@@ -383,7 +388,7 @@ function makeCell(run, place, r, c, hatch) {
   const box = s("rect", { class: "sy-box", width: w, height: hgt, rx: 5 });
   const texture = s("rect", { class: "sy-hatch", width: w, height: hgt, rx: 5, fill: `url(#${hatch})` });
   const cursor = s("rect", { class: "sy-cursor", x: -4, y: -4, width: w + 8, height: hgt + 8, rx: 7 });
-  const pin = s("rect", { class: "sy-pin", rx: 3, height: 19 });
+  const pin = s("rect", { class: "sy-pin", rx: 3, height: 18 });
   /** @type {Record<Register, SVGTextElement>} */
   const texts = {
     held: s("text", { class: `sy-value sy-${run.roles.held}` }),
@@ -397,9 +402,9 @@ function makeCell(run, place, r, c, hatch) {
     set(product, { x: w / 2, y: 43, "text-anchor": "middle" });
     set(texts[sum], { x: w / 2, y: 66, "text-anchor": "middle" });
   } else if (form === "stack") {
-    set(texts.right, { x: 7, y: 18 });
-    set(texts[other], { x: 7, y: 37 });
-    set(texts[sum], { x: 7, y: 56 });
+    set(texts.right, { x: 7, y: 16 });
+    set(texts[other], { x: 7, y: 33 });
+    set(texts[sum], { x: 7, y: 50 });
   } else {
     set(texts[sum], { x: w / 2, y: hgt / 2 + 4, "text-anchor": "middle" });
     set(texts[run.register("c")], { class: "sy-value sy-small sy-c" });
@@ -438,7 +443,7 @@ function drawCell(run, view, cell, chosen, leaves) {
   const x = Number(text.getAttribute("x"));
   set(view.pin, {
     visibility: held ? "visible" : "hidden", class: `sy-pin sy-${run.roles.held}`,
-    x: text.getAttribute("text-anchor") === "middle" ? x - wide / 2 : x - 4, y: Number(text.getAttribute("y")) - 14, width: wide,
+    x: text.getAttribute("text-anchor") === "middle" ? x - wide / 2 : x - 4, y: Number(text.getAttribute("y")) - 13, width: wide,
   });
   set(view.arrows.right, { visibility: leaves.right ? "visible" : "hidden" });
   set(view.arrows.down, { visibility: leaves.down ? "visible" : "hidden" });
@@ -507,7 +512,7 @@ function makeArray(run, prefix, still) {
     if (run.large) {
       numbers = [
         ...Array.from({ length: next.cols }, (_, c) => label("", { class: "sy-number", x: next.x(c) + next.cellW / 2, y: 14, "text-anchor": "middle" })),
-        ...Array.from({ length: next.rows }, (_, r) => label("", { class: "sy-number", x: 26, y: next.y(r) + next.cellH / 2 + 4, "text-anchor": "end" })),
+        ...Array.from({ length: next.rows }, (_, r) => label("", { class: "sy-number", x: 24, y: next.y(r) + next.cellH / 2 + 4, "text-anchor": "end" })),
       ];
       svg.append(...numbers);
     } else if (!still) {
@@ -529,7 +534,7 @@ function makeArray(run, prefix, still) {
   function show(t, selected) {
     if (!place) return;
     const { rows, cols, chip, slots, cellW, cellH } = place;
-    const at = windowAt(run, selected);
+    const at = windowAt(run, selected, place.span);
     for (let r = 0; r < rows; r++) {
       for (let c = 0; c < cols; c++) {
         const cell = run.cell(t, at.top + r, at.left + c);
@@ -580,10 +585,10 @@ function makeArray(run, prefix, still) {
     const c = Math.floor((x - place.left) / (place.cellW + place.gap));
     const r = Math.floor((y - place.above) / (place.cellH + place.gap));
     if (r < 0 || c < 0 || r >= place.rows || c >= place.cols) return null;
-    const at = windowAt(run, selected);
+    const at = windowAt(run, selected, place.span);
     return [at.top + r, at.left + c];
   }
-  return { svg, resize, show, hit, width: () => place?.width ?? 0 };
+  return { svg, resize, show, hit, width: () => place?.width ?? 0, span: () => place?.span ?? WINDOW };
 }
 
 /** Colours of the activity picture, by theme. @type {Record<string, Record<string, number[]>>} */
@@ -591,7 +596,7 @@ const TONES = {
   light: { unused: [246, 248, 250], waits: [213, 203, 222], works: [0, 114, 178], stripe: [125, 190, 224], done: [213, 219, 225] },
   dark: { unused: [27, 34, 41], waits: [84, 66, 98], works: [86, 177, 232], stripe: [30, 88, 124], done: [57, 66, 76] },
 };
-/** Of so many steps of the stream the first few are lighter: one sees the stream move though all cells work. */
+/** Of so many steps of the stream the first few are marked: one sees the stream move though all cells work. */
 const STRIPE = { every: 16, steps: 4 };
 
 /**
@@ -609,8 +614,8 @@ function makeActivity(run) {
 
   /** @param {number[]} tone */
   const pack = ([red, green, blue]) => (255 << 24) | (blue << 16) | (green << 8) | red;
-  /** @param {number} t @param {string} theme @param {number[]} selected */
-  function show(t, theme, selected) {
+  /** @param {number} t @param {string} theme @param {number[]} selected @param {number} span */
+  function show(t, theme, selected, span) {
     const tones = TONES[theme] ?? TONES.light;
     const [unused, waits, works, stripe, done] = ["unused", "waits", "works", "stripe", "done"].map((name) => pack(tones[name]));
     const fold = run.foldAt(t);
@@ -622,7 +627,7 @@ function makeActivity(run) {
       pixels[i] = begins < 0 ? unused : step < 0 ? waits : step >= length[base + i] ? done : step % STRIPE.every < STRIPE.steps ? stripe : works;
     }
     context.putImageData(image, 0, 0);
-    const at = windowAt(run, selected);
+    const at = windowAt(run, selected, span);
     frame.style.left = `${(100 * at.left) / C}%`;
     frame.style.top = `${(100 * at.top) / R}%`;
     frame.style.width = `${(100 * at.cols) / C}%`;
@@ -631,8 +636,8 @@ function makeActivity(run) {
   /** @param {number} width */
   function resize(width) {
     const whole = Math.floor(width / Math.max(R, C));
-    const halves = Math.floor((2 * width) / Math.max(R, C)) / 2;
-    const scale = whole >= 3 ? whole : halves >= 1 ? halves : width / Math.max(R, C);
+    const quarters = Math.floor((4 * width) / Math.max(R, C)) / 4;
+    const scale = whole >= 3 ? whole : quarters >= 1 ? quarters : width / Math.max(R, C);
     canvas.style.width = `${C * scale}px`;
     canvas.style.height = `${R * scale}px`;
   }
@@ -656,16 +661,18 @@ function makeProduct(run) {
   let elements = {};
   /** @type {Record<string, {tile: SVGRectElement, image: CanvasRenderingContext2D | null}>} */
   let maps = {};
-  let values = false;
+  let values = false; // every element with its number
+  let separate = false; // every element on its own, else as a map
 
   /** @param {number} width */
   function resize(width) {
-    const unit = Math.max(22, Math.max(chars.a, chars.b, chars.c) * MONO11 + 6);
+    const unit = Math.max(22, Math.max(chars.a, chars.b, chars.c) * MONO11 + 5);
     const title = 18;
-    values = run.listed && M + K <= 18 && (K + N) * unit + 24 <= width;
-    const w = values ? Math.min(48, (width - 16) / (K + N)) : (width - 24) / (K + N);
-    const scale = values ? w : Math.min(w, 190 / (M + K));
+    values = run.listed && M + K <= 18 && (K + N) * unit + 16 <= width;
+    const room = (width - 16) / (K + N);
+    const scale = values ? Math.min(Math.max(44, unit), room) : Math.min(room, 210 / (M + K), 18);
     const high = values ? 22 : scale;
+    separate = run.listed && scale >= 7;
     const gap = 14;
     blocks.a = { ...blocks.a, x: 0, y: K * high + gap + title };
     blocks.b = { ...blocks.b, x: K * scale + gap, y: title };
@@ -677,13 +684,14 @@ function makeProduct(run) {
     for (const letter of letters) {
       const { rows, cols, x, y } = blocks[letter];
       const name = label(`${letter.toUpperCase()} ${rows} × ${cols}`, { class: `sy-letter sy-${letter}`, x, y: y - 6 });
-      if (letter !== "b") set(name, { x, y: y + rows * high + 15 });
+      if (letter !== "b" && (letter === "a" || K * scale > 84)) set(name, { x, y: y + rows * high + 15 });
+      else if (letter === "c") set(name, { x: x + cols * scale + 6, y: y + 12 });
       svg.append(name);
-      if (values) {
+      if (separate) {
         elements[letter] = Array.from({ length: rows * cols }, (_, i) => {
-          const box = s("rect", { class: "sy-element", x: x + (i % cols) * scale + 1, y: y + Math.floor(i / cols) * high + 1, width: scale - 2, height: high - 2, rx: 3 });
+          const box = s("rect", { class: "sy-element", x: x + (i % cols) * scale + 1, y: y + Math.floor(i / cols) * high + 1, width: scale - 2, height: high - 2, rx: values ? 3 : 1.5 });
           const text = s("text", { class: `sy-small sy-${letter}`, x: x + (i % cols + 0.5) * scale, y: y + Math.floor(i / cols) * high + 15, "text-anchor": "middle" });
-          svg.append(box, text);
+          svg.append(box, ...(values ? [text] : []));
           return { box, text };
         });
       } else {
@@ -708,14 +716,14 @@ function makeProduct(run) {
     let complete = 0;
     const { final } = run.columns;
     for (let i = 0; i < final.length; i++) if (final[i] <= t) complete += 1;
-    write(note, `${complete} of ${M * N} have left`);
+    write(note, `${number(complete)} of ${number(M * N)} have left`);
     set(svg, { "aria-label": `${complete} of ${M * N} elements of C have left the array` });
-    if (values) showValues(t, selected);
+    if (separate) showElements(t, selected);
     else showMaps(t, theme);
   }
 
   /** @param {number} t @param {number[]} selected */
-  function showValues(t, selected) {
+  function showElements(t, selected) {
     /** @type {Record<Letter, Set<number>>} */
     const inside = { a: new Set(), b: new Set(), c: new Set() };
     /** @type {Record<Letter, number>} */
@@ -735,7 +743,7 @@ function makeProduct(run) {
       elements[letter].forEach(({ box, text }, i) => {
         const here = inside[letter].has(i);
         const known = letter !== "c" || run.columns.final[i] <= t;
-        set(box, { class: `sy-element sy-${letter}`, "data-inside": here || null, "data-chosen": chosen[letter] === i || null, "data-known": known || null });
+        set(box, { class: `sy-element sy-${letter}${values ? "" : " sy-bare"}`, "data-inside": here || null, "data-chosen": chosen[letter] === i || null, "data-known": known || null });
         write(text, letter === "c" ? (known ? short(run.columns.result[i]) : "·") : short(run.columns[letter][i]));
       });
     }
@@ -788,7 +796,7 @@ function makeLegend(run) {
     const swatch = (/** @type {string} */ kind) => mark(s("rect", { x: 1, y: 2, width: 20, height: 14, rx: 2, class: `sy-tone sy-tone-${kind}` }));
     return legend([
       { mark: swatch("works"), text: `works on its element of ${held === "c" ? "C" : held.toUpperCase()}` },
-      { mark: swatch("stripe"), text: `works too: ${STRIPE.steps} of every ${STRIPE.every} steps of the stream are lighter, so that it can be followed` },
+      { mark: swatch("stripe"), text: `works too: ${STRIPE.steps} of every ${STRIPE.every} steps are marked, so that the stream can be followed` },
       { mark: swatch("waits"), text: "not yet begun" },
       { mark: swatch("done"), text: "done in this fold" },
       ...(run.folds.some((fold) => fold.rows < run.R || fold.cols < run.C) ? [{ mark: swatch("unused"), text: "not used by this fold" }] : []),
@@ -848,7 +856,7 @@ function mount(run, { signal, still, prefix, select, point }) {
       },
       show(frame) {
         array.show(frame.cycle, []);
-        activity?.show(frame.cycle, frame.theme, []);
+        activity?.show(frame.cycle, frame.theme, [], 0);
       },
     };
   }
@@ -903,7 +911,7 @@ function mount(run, { signal, still, prefix, select, point }) {
     show(frame) {
       ({ cycle, selected: shown, theme } = frame);
       array.show(cycle, shown);
-      activity?.show(cycle, theme, shown);
+      activity?.show(cycle, theme, shown, array.span());
       product.show(cycle, shown, theme);
       curve.show(cycle);
       bill.show(cycle);
@@ -914,7 +922,6 @@ function mount(run, { signal, still, prefix, select, point }) {
 /** @param {Run} run */
 function ledgerRows(run) {
   const { columns, T } = run;
-  const number = (/** @type {number} */ x) => x.toLocaleString("en-US");
   /** @param {string} name */
   const ofAll = (name) => (/** @type {number} */ t) => `${number(columns[name][t])} of ${number(columns[name][T - 1])}`;
   /** @param {string} name */

@@ -97,16 +97,16 @@ class SystolicPlayer(Player):
 
 
 def telling_cycle(trace: SystolicTrace) -> int:
-    """Return the cycle of the first fold at which the diagonal front is best seen.
+    """Return the cycle at which the diagonal front is best seen.
 
-    On an array whose values are all shown that is the last cycle of "fill"; seen as a whole, the middle of it.
+    Where all values are shown that is the last cycle of the first "fill"; on an array seen as a whole, the
+    cycle after its middle cell began, so that the window of values stands on the front.
     """
-    first_fold = trace.phase[: trace.folds[0].cycles]
-    filling = np.flatnonzero(first_fold == PHASES.index("fill"))
-    if not filling.size:
-        return 0
-    small = max(trace.rows, trace.cols) <= VALUES_UP_TO
-    return int(filling[-1] if small else filling[filling.size // 2])
+    fold = trace.folds[0]
+    if max(trace.rows, trace.cols) > VALUES_UP_TO:
+        return min(int(trace.start[0, fold.rows // 2, fold.cols // 2]) + 1, trace.cycles - 1)
+    filling = np.flatnonzero(trace.phase[: fold.cycles] == PHASES.index("fill"))
+    return int(filling[-1]) if filling.size else 0
 
 
 def pack_trace(trace: SystolicTrace) -> str:
@@ -183,8 +183,8 @@ def _refuse_inexact(trace: SystolicTrace) -> None:
     largest_a, largest_b = (max(abs(int(x.min())), abs(int(x.max()))) for x in (trace.a, trace.b))
     if largest_a * largest_b * trace.k > EXACT:
         raise ValueError(
-            f"Sums of this product can reach {largest_a * largest_b * trace.k}, but a browser is exact only up "
-            f"to 2**53; scale the operands down, or convert them to float64."
+            f"Sums of this product can reach {largest_a * largest_b * trace.k}, but a browser is exact only "
+            f"up to 2**53; scale the operands down, or convert them to float64."
         )
 
 

@@ -7,6 +7,9 @@
 import { h, s, set, write } from "./dom.js";
 import { width } from "./theme.js";
 
+/** @param {number} x @returns {string} */
+const number = (x) => x.toLocaleString("en-US");
+
 /**
  * @param {{title: string, values: ArrayLike<number>, most: number, unit?: string, summary: string,
  *   signal: AbortSignal, hidden?: boolean}} options
@@ -18,10 +21,10 @@ export function chart({ title, values, most, unit = "cycle", summary, signal, hi
   const past = s("path", { class: "pw-past" });
   const rest = s("path", { class: "pw-rest" });
   const bar = s("rect", { class: "pw-present" });
-  const scale = s("text", { class: "pw-scale", x: 0, y: 10 }, String(most));
+  const scale = s("text", { class: "pw-scale", x: 0, y: 10 }, number(most));
   const axis = s("path", { class: "pw-axis" });
   const first = s("text", { class: "pw-scale", x: 0, y: HEIGHT + 32 }, "0");
-  const last = s("text", { class: "pw-scale", y: HEIGHT + 32, "text-anchor": "end" }, String(values.length - 1));
+  const last = s("text", { class: "pw-scale", y: HEIGHT + 32, "text-anchor": "end" }, number(values.length - 1));
   const middle = s("text", { class: "pw-scale", y: HEIGHT + 32, "text-anchor": "middle" }, unit);
   const svg = s("svg", { class: "pw-chart", height: HEIGHT + 36, role: "img", "aria-label": summary },
     axis, scale, first, middle, last, rest, past, bar);
@@ -67,7 +70,7 @@ export function chart({ title, values, most, unit = "cycle", summary, signal, hi
     /** @param {number} t @param {string} [text] beside the title */
     show(t, text) {
       cycle = t;
-      write(now, text ?? `now ${values[t]} of ${most}`);
+      write(now, text ?? `now ${number(values[t])} of ${number(most)}`);
       draw();
     },
   };

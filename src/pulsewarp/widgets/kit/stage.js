@@ -231,8 +231,8 @@ function play(scene, { root, model, signal }) {
   if (picture.resize) {
     width(shell, signal, (wide) => {
       // As in kit.css: panels stand beside the picture from 880 px on, and then take a part of the width.
-      const part = !beside || wide < 880 ? 1 : picture.snug ? 0.76 : 0.66;
-      picture.resize?.(Math.floor(part < 1 ? wide * part - 24 : wide));
+      const room = picture.snug ? Math.min(wide * 0.76, wide - 354) : wide * 0.66 - 24;
+      picture.resize?.(Math.floor(beside && wide >= 880 ? room : wide));
       paint(time.now());
     });
   }

@@ -25,20 +25,23 @@ function glyph(name) {
 }
 
 /**
- * Which row each label goes to so that no two touch; -1 where no row has room.
+ * Which row each label goes to so that no two touch and no label's stem, which comes down from the bar,
+ * crosses another; -1 where no row has room.
  * @param {{left: number, width: number}[]} labels in order of `left`
  * @param {number} rows
  * @param {number} room the width they share
  * @returns {number[]}
  */
 export function labelRows(labels, rows, room) {
-  const free = new Array(rows).fill(-Infinity);
-  return labels.map(({ left, width: wide }) => {
-    if (left + wide > room) return -1;
-    const row = free.findIndex((end) => end + 8 <= left);
-    if (row >= 0) free[row] = left + wide;
-    return row;
-  });
+  const row = new Array(labels.length).fill(-1);
+  // From the right: a label is in the way of what lies right of it in its own row or, as a stem, below it.
+  for (let i = labels.length - 1; i >= 0; i--) {
+    const end = labels[i].left + labels[i].width;
+    if (end > room) continue;
+    row[i] = Array.from({ length: rows }, (_, r) => r).find((r) =>
+      labels.every((label, j) => j <= i || row[j] < r || end + 8 <= label.left)) ?? -1;
+  }
+  return row;
 }
 
 /**
@@ -92,7 +95,7 @@ export function transport({ time, chapters, unit, valueText, toggle, signal }) {
       left: THUMB / 2 + (room - THUMB) * (time.last ? chapters[i].cycle / time.last : 0),
       width: node.scrollWidth,
     }));
-    const rows = labelRows(boxes, 3, room + 24);
+    const rows = labelRows(boxes, 3, room + 8);
     labels.forEach((node, i) => {
       node.style.left = `${boxes[i].left}px`;
       node.style.setProperty("--row", String(Math.max(0, rows[i])));
