@@ -17,11 +17,37 @@ sides = st.integers(1, 1 << 20)
 products = st.builds(Matmul, sides, sides, sides, st.sampled_from(sorted(DTYPES)))
 
 
+def miscounts() -> list[str]:
+    """Return the counts of a hand-sized product that are wrong."""
+    product, integers = Matmul(2, 3, 4, "bf16"), Matmul(2, 3, 4, "int8")
+    counts = {
+        "macs": product.macs == 24,
+        "flops": product.flops == 48,
+        "bytes": product.bytes_moved == 2 * (2 * 3 + 3 * 4 + 2 * 4),
+        "bytes of a wider result": integers.bytes_moved == 2 * 3 + 3 * 4 + 4 * (2 * 4),
+        "intensity": product.intensity == 48 / 52,
+    }
+    return [name for name, right in counts.items() if not right]
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("flops", property(lambda self: self.macs)),
+        ("bytes_moved", property(lambda self: 2 * (self.m * self.k + self.k * self.n))),
+        ("bytes_moved", property(lambda self: 2 * (self.m * self.k + self.k * self.n + self.m * self.n))),
+        ("result_dtype", property(lambda self: self.dtype)),
+        ("intensity", property(lambda self: self.bytes_moved / self.flops)),
+    ],
+)
+def test_a_planted_fault_is_counted_wrong(name: str, fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Matmul, name, fault)
+    assert miscounts()
+
+
 def test_a_product_counted_by_hand() -> None:
+    assert miscounts() == []
     product = Matmul(2, 3, 4, "bf16")
-    assert product.macs == 24 and product.flops == 48
-    assert product.bytes_moved == 2 * (2 * 3 + 3 * 4 + 2 * 4)
-    assert product.intensity == 48 / 52
     assert repr(product) == "Matmul(m=2, k=3, n=4, dtype='bf16')"
 
 

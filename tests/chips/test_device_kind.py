@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from pulsewarp import chips
+from pulsewarp.chips import device_kind
 
 # TPU names as in jax/_src/tpu_info.py; GPU names as drivers report them.
 KNOWN = {
@@ -76,6 +79,30 @@ def test_known_names(name: tuple[str, str], chip_id: str) -> None:
 @pytest.mark.parametrize(("device_kind", "platform"), UNKNOWN)
 def test_unknown_names_are_not_guessed(device_kind: str, platform: str) -> None:
     assert chips.identify(device_kind, platform) is None
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        lambda kind: kind.lower().split(" mig")[0],
+        lambda kind: kind.lower().replace("pcie", "80gb hbm3"),
+        lambda kind: kind,
+    ],
+    ids=["a slice taken for its card", "a PCIe card taken for an SXM one", "case matters"],
+)
+def test_a_planted_fault_takes_one_name_for_another(
+    plain: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_kind, "_plain", plain)
+    device_kind._names.cache_clear()
+    try:
+        wrong = [
+            name for name, chip_id in KNOWN.items() if chips.identify(name[0].upper(), name[1]) != chip_id
+        ]
+        guessed = [name for name in UNKNOWN if chips.identify(*name) is not None]
+        assert wrong or guessed
+    finally:
+        device_kind._names.cache_clear()
 
 
 def test_no_name_means_two_chips() -> None:
