@@ -99,7 +99,7 @@ def test_what_is_not_kept_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) ->
         ValueError, match=r"does not keep every register; ask for one cycle with registers\(t\)"
     ):
         _ = lean.held
-    with pytest.raises(ValueError, match="Cycle 2 lies outside the run; use one from 0 to 1"):
+    with pytest.raises(ValueError, match="t is 2, but must be a whole number of at least 0 and at most 1"):
         lean.registers(2)
 
 

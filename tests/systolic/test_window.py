@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,20 +27,24 @@ def keeping_the_schedule_only() -> Iterator[None]:
 
 
 @st.composite
-def pairs(draw: st.DrawFn) -> tuple[systolic.SystolicTrace, systolic.SystolicTrace]:
-    """One run, traced with every register and with its schedule only."""
+def products(draw: st.DrawFn) -> dict[str, Any]:
+    """The arguments of a small run."""
     m, k, n = (draw(st.integers(1, 7)) for _ in range(3))
     kind = draw(st.sampled_from(["int8", "float32"]))
-    a = draw(arrays.arrays(kind, (m, k), elements=ELEMENTS[kind]))
-    b = draw(arrays.arrays(kind, (k, n), elements=ELEMENTS[kind]))
-    options = {
+    return {
+        "a": draw(arrays.arrays(kind, (m, k), elements=ELEMENTS[kind])),
+        "b": draw(arrays.arrays(kind, (k, n), elements=ELEMENTS[kind])),
         "rows": draw(st.integers(1, 5)),
         "cols": draw(st.integers(1, 5)),
         "dataflow": draw(st.sampled_from(["ws", "os", "is"])),
     }
-    full = systolic.simulate(a, b, **options)
+
+
+def trace_twice(product: dict[str, Any]) -> tuple[systolic.SystolicTrace, systolic.SystolicTrace]:
+    """Trace one run with every register and with its schedule only."""
+    full = systolic.simulate(**product)
     with keeping_the_schedule_only():
-        return full, systolic.simulate(a, b, **options)
+        return full, systolic.simulate(**product)
 
 
 def differences(full: systolic.SystolicTrace, lean: systolic.SystolicTrace) -> list[tuple[int, str]]:
@@ -54,31 +59,26 @@ def differences(full: systolic.SystolicTrace, lean: systolic.SystolicTrace) -> l
     return found
 
 
-@given(pairs())
-def test_looked_up_registers_are_the_registers_bit_for_bit(
-    pair: tuple[systolic.SystolicTrace, systolic.SystolicTrace],
-) -> None:
-    full, lean = pair
+@given(products())
+def test_looked_up_registers_are_the_registers_bit_for_bit(product: dict[str, Any]) -> None:
+    full, lean = trace_twice(product)
     assert full.has_registers
     assert not lean.has_registers
     assert differences(full, lean) == []
 
 
-@given(pairs())
-def test_schedule_products_and_exits_are_the_same(
-    pair: tuple[systolic.SystolicTrace, systolic.SystolicTrace],
-) -> None:
-    full, lean = pair
+@given(products())
+def test_schedule_products_and_exits_are_the_same(product: dict[str, Any]) -> None:
+    full, lean = trace_twice(product)
     for name in ("start", "length", "phase"):
         np.testing.assert_array_equal(getattr(full, name), getattr(lean, name))
     np.testing.assert_array_equal(full.macs(), lean.macs())
     np.testing.assert_array_equal(full.exits(), lean.exits())
 
 
-@given(pairs(), st.data())
-def test_a_window_is_a_cut_of_the_whole(
-    pair: tuple[systolic.SystolicTrace, systolic.SystolicTrace], data: st.DataObject
-) -> None:
+@given(products(), st.data())
+def test_a_window_is_a_cut_of_the_whole(product: dict[str, Any], data: st.DataObject) -> None:
+    pair = trace_twice(product)
     t = data.draw(st.integers(0, pair[0].cycles - 1))
     rows, cols = data.draw(st.slices(pair[0].rows)), data.draw(st.slices(pair[0].cols))
     for trace in pair:

@@ -52,7 +52,8 @@ class Lines:
     """
 
     def __init__(self, layout: Layout, kind: Any, fill: int) -> None:
-        self.layout, self.fill, self.size = layout, fill, layout.rows * layout.cols
+        self.layout, self.fill = layout, fill
+        self.cols, self.size = layout.cols, layout.rows * layout.cols
         self.moving, self.shifted = layout.moving_offsets(), layout.held_offsets()
         reach = max(self.moving)
         self.held = np.full(2 * self.size, fill, kind)
@@ -63,7 +64,7 @@ class Lines:
 
     def feed(self, held: NDArray[Any], right: NDArray[Any], down: NDArray[Any]) -> None:
         """Empty every register and line up a fold: its stationary tile, and both streams with their skew."""
-        layout, cols = self.layout, self.layout.cols
+        layout, cols = self.layout, self.cols
         for line in (self.held, self.right, self.down, self.from_left, self.from_top):
             line.fill(self.fill)
         for r in range(right.shape[0]):
@@ -79,7 +80,7 @@ class Lines:
 
     def hop(self, t: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Step over clock edge `t` of the fold; return the held, right-moving and down-moving registers."""
-        size, cols = self.size, self.layout.cols
+        size, cols = self.size, self.cols
         at, held_at = self.moving[t], self.shifted[t] * cols
         right = self.right[at : at + size]
         right[::cols] = self.from_left[t]
@@ -87,12 +88,12 @@ class Lines:
 
     def just_behind(self, t: int) -> NDArray[Any]:
         """Return what clock edge `t` has pushed out of the held registers at the bottom."""
-        end = (self.shifted[t] + self.layout.rows) * self.layout.cols
-        return self.held[end : end + self.layout.cols]
+        end = self.shifted[t] * self.cols + self.size
+        return self.held[end : end + self.cols]
 
     def leaving(self, fold: Fold) -> NDArray[Any]:
         """Return the sums that have left the array in a fold: (stream, cols), for "os" (rows, cols)."""
-        layout, cols = self.layout, self.layout.cols
+        layout, cols = self.layout, self.cols
         if not layout.flow.loads:
             return self.held.reshape(-1, cols)[layout.rows : layout.rows + fold.rows, : fold.cols]
         left = self.down.reshape(-1, cols)[self.moving]

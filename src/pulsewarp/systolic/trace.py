@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsewarp import _checks
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, coordinates
 from pulsewarp.systolic.registers import Probe, Registers, Report, Schedule, freeze
 from pulsewarp.systolic.rules import Fold
@@ -187,8 +188,7 @@ class SystolicTrace:
         ValueError
             For a cycle outside the run, or a trace made with trace=False.
         """
-        if not 0 <= t < self.cycles:
-            raise ValueError(f"Cycle {t} lies outside the run; use one from 0 to {self.cycles - 1}.")
+        t = _checks.whole_number("t", t, least=0, most=self.cycles - 1, remedy="Cycles are counted from 0.")
         if self.kept_registers is None:
             from pulsewarp.systolic import window  # it needs this class
 
