@@ -98,8 +98,8 @@ def simulate(
             raise OverflowError
     except OverflowError:
         raise ValueError(
-            f"The run passes {last_cycle} cycles, the most kept for {len(kept)} warps "
-            f"(cycles x warps up to {MOST_CELLS}); shorten the programs or their latencies."
+            f"The run passes {last_cycle} cycles, but cycles x warps may be at most {MOST_CELLS} "
+            f"(here {len(kept)} warp{'s' * (len(kept) > 1)}); shorten the programs or their latencies."
         ) from None
     state, pc, until = _states.unroll(kept, in_block, issues, events, schedulers, max_outstanding)
     issued = np.full((events.cycles, schedulers), -1, np.int32)
@@ -163,7 +163,8 @@ def _blocks(blocks: Sequence[int] | None, programs: Sequence[Program]) -> tuple[
         blocks = [0] * len(programs)
     if len(blocks) != len(programs):
         raise ValueError(
-            f"blocks has {len(blocks)} entries for {len(programs)} warps; give the block index of every warp."
+            f"blocks has length {len(blocks)}, but there are {len(programs)} warps; "
+            f"give the block index of every warp."
         )
     kept = tuple(_checks.whole_number(f"blocks[{w}]", block, least=0) for w, block in enumerate(blocks))
     count = {id(p): sum(i.unit == "bar" for i in p) for p in programs}
@@ -172,8 +173,8 @@ def _blocks(blocks: Sequence[int] | None, programs: Sequence[Program]) -> tuple[
         v = first.setdefault(kept[w], w)
         if count[id(program)] != count[id(programs[v])]:
             raise ValueError(
-                f"In block {kept[w]}, w{v} has {count[id(programs[v])]} barriers and w{w} has "
-                f"{count[id(program)]}, so a barrier would never open; give every warp of a block the same "
+                f"In block {kept[w]} the number of barriers differs (w{v}: {count[id(programs[v])]}, "
+                f"w{w}: {count[id(program)]}), so one would never open; give every warp of a block the same "
                 f"number, or put them in different blocks."
             )
     return kept

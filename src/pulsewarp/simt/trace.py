@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks
 from pulsewarp.simt._instruction import Instruction
-from pulsewarp.simt._states import BARRIER, ISSUES
+from pulsewarp.simt._states import ISSUES
 from pulsewarp.simt._words import MOST_NAMED, Words
 
 
@@ -264,35 +264,36 @@ class WarpTrace:
         >>> trace.events()
         [(0, 'first loads'), (18, 'first data back'), (23, 'last issue')]
         """
-        found: list[tuple[int, str]] = []
+        issues = [np.flatnonzero(self.state[:, w] == ISSUES).tolist() for w in range(self.warps)]
         loads = [row for row in self.requests.tolist() if self.programs[row[1]][row[2]].dst is not None]
-        if loads:
-            found.append((loads[0][0], "first loads"))
-            found.append((min(row[3] for row in loads), "first data back"))
-        found += [(t, label) for label, t in self._first_of_each_kind().items()]
-        openings = np.unique(self.until[(self.state == BARRIER) & (self.until >= 0)]).tolist()
-        openings = [t for t in openings if t < self.cycles]  # not the one that ends the run
+        compute: list[int] = []
+        arrivals: list[int] = []
+        barriers: dict[tuple[int, int], int] = {}  # by block and how many came before: the last arrival
+        for w, program in enumerate(self.programs):
+            compute += [t for t, i in zip(issues[w], program, strict=True) if i.unit not in ("mem", "bar")][
+                :1
+            ]
+            bars = [t for t, i in zip(issues[w], program, strict=True) if i.unit == "bar"]
+            arrivals += bars[:1]
+            for k, t in enumerate(bars):
+                barriers[self.blocks[w], k] = max(t, barriers.get((self.blocks[w], k), 0))
+        openings = sorted({t + 1 for t in barriers.values()})
+        found = [
+            (min((row[0] for row in loads), default=self.cycles), "first loads"),
+            (min((row[3] for row in loads), default=self.cycles), "first data back"),
+            (min(compute, default=self.cycles), "first arithmetic"),
+            (min(arrivals, default=self.cycles), "first at a barrier"),
+        ]
         if len(openings) > MOST_NAMED:
             found += [(openings[0], "first barrier opens"), (openings[-1], "last barrier opens")]
         else:
             found += [(t, "barrier opens") for t in openings]
-        found.append((int(np.flatnonzero((self.issued >= 0).any(axis=1))[-1]), "last issue"))
+        found.append((max(times[-1] for times in issues if times), "last issue"))
         by_cycle: dict[int, str] = {}
         for t, label in sorted(found, key=lambda event: event[0]):
-            by_cycle.setdefault(t, label)
+            if t < self.cycles:  # what comes with the very end of the run has no cycle in it
+                by_cycle.setdefault(t, label)
         return list(by_cycle.items())
-
-    def _first_of_each_kind(self) -> dict[str, int]:
-        """Return the cycle of the first arithmetic instruction and of the first arrival at a barrier."""
-        firsts: dict[str, int] = {}
-        for w, program in enumerate(self.programs):
-            cycles = np.flatnonzero(self.state[:, w] == ISSUES)
-            compute = next((pc for pc, i in enumerate(program) if i.unit not in ("mem", "bar")), None)
-            barrier = next((pc for pc, i in enumerate(program) if i.unit == "bar"), None)
-            for pc, label in ((compute, "first arithmetic"), (barrier, "first at a barrier")):
-                if pc is not None:
-                    firsts[label] = min(int(cycles[pc]), firsts.get(label, self.cycles))
-        return firsts
 
     def _words(self) -> Words:
         return Words(self.programs, self.blocks, self.schedulers, self.policy, self.max_outstanding)
