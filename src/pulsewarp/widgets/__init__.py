@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pulsewarp.widgets.question import Question
 from pulsewarp.widgets.systolic import SystolicPlayer
+from pulsewarp.widgets.warp import WarpPlayer
 
-__all__ = ["SystolicPlayer"]
+__all__ = ["Question", "SystolicPlayer", "WarpPlayer"]

@@ -1,0 +1,326 @@
+"""The player of a warp trace: which warp each scheduler of an SM issues, cycle by cycle, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsewarp import _checks, ledger, simt
+from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._wire import pack
+
+FUTURES = ("dimmed", "hidden")
+MOST_WARPS = 64  # what one SM holds at most, and what a picture can show
+MOST_SCHEDULERS = 8
+MOST_CELLS = 2**20  # cycles x warps; the columns still unpack at once
+MOST_VALUES = 2**19  # lane values; 2 MB before compression
+
+_RULE = "Rule: one instruction per scheduler and cycle, from its own ready warps; one memory unit per SM."
+_SIMPLIFIED = (
+    "Simplified: every instruction takes the fixed time shown; no caches, no instruction fetch, no register "
+    "banks, no address arithmetic. Which ready warp a real scheduler picks is not documented by NVIDIA: "
+    "Huerta et al. (MICRO 2025) find greedy then youngest on Ampere, Olmedo et al. (RTAS 2020) report "
+    "loose round robin."
+)
+_POLICIES = {
+    "lrr": "Loose round robin: a scheduler takes the first ready warp after its last one, going round.",
+    "gto": "Greedy then oldest: a scheduler stays with its last warp while it can, else the oldest ready.",
+    "gty": "Greedy then youngest: a scheduler stays with its last warp while it can, else the youngest.",
+    "oldest": "Oldest first: a scheduler issues its oldest ready warp, the one with the lowest number.",
+}
+_LOST = {
+    "memory": "to memory",
+    "result": "to results",
+    "unit": "to a busy unit",
+    "barrier": "at the barrier",
+    "limit": "to the limit on loads",
+    "finished": "with no warp left",
+}
+_HELP = (
+    "A row is a warp, a column a cycle; the orange frame is the present cycle, and what lies right of it is "
+    "still to come. A scheduler's warps stand together.",
+    "Point at a place in the picture, or move the cell cursor to it, to read what that warp does then. The "
+    "program listing follows the chosen warp.",
+    "An issue slot is one scheduler for one cycle. A slot is lost when none of the scheduler's warps can "
+    "issue; the bar charges it to the wait that ends first.",
+    "At its end a run lasts until the last result has landed, so the last columns issue nothing.",
+)
+
+
+class WarpPlayer(Player):
+    """Play a warp trace: every warp's state in every cycle, and a sentence for every scheduler.
+
+    Modelled nothing: the player shows a :class:`pulsewarp.simt.WarpTrace` and what
+    :func:`pulsewarp.ledger.warp` charges for it. What the trace itself simplifies is written in the scene.
+
+    Synced traits, beside those of every player: ``selected`` <-> ``[warp]``, or ``[warp, cycle]`` while a
+    cycle other than the present one is pointed at.
+
+    Parameters
+    ----------
+    trace : WarpTrace
+        At most 64 warps (what one SM holds), 8 schedulers and 2**20 cells (cycles x warps).
+    start : int, optional
+        The cycle shown at first; left out, the first in which one warp computes and another waits, from
+        which "play" goes back to cycle 0.
+    rate : float
+        Cycles a second at first.
+    title : str, optional
+        Another title than the one made from the trace.
+    latencies : str
+        Where the latencies come from, in a word or a source; it stands beside them in the scene.
+    future : str
+        ``"dimmed"`` shows what comes faintly; ``"hidden"`` keeps it from the reader, for a prediction.
+
+    Raises
+    ------
+    ValueError
+        When the trace is too large to be shown, or a setting is out of range.
+
+    Examples
+    --------
+    >>> from pulsewarp import simt, widgets
+    >>> trace = simt.simulate([simt.load_compute(2, 2)] * 8, policy="lrr")
+    >>> widgets.WarpPlayer(trace)
+    WarpPlayer(8 warps, 4 schedulers, lrr: 48 instructions in 57 cycles)
+    """
+
+    _scene = "warp.js"
+
+    def __init__(
+        self,
+        trace: simt.WarpTrace,
+        *,
+        start: int | None = None,
+        rate: float = 4,
+        title: str | None = None,
+        latencies: str = "illustrative",
+        future: str = "dimmed",
+        **unknown: object,
+    ) -> None:
+        _checks.known_keywords("WarpPlayer", unknown, ("start", "rate", "title", "latencies", "future"))
+        _fits(trace)
+        self._name = f"WarpPlayer{repr(trace).removeprefix('WarpTrace')}"
+        telling = _telling_cycle(trace)
+        if start is not None:
+            start = _checks.whole_number("start", start, least=0, most=trace.cycles - 1)
+        super().__init__(
+            _packed(trace, str(latencies)),
+            cycles=trace.cycles,
+            cursor=telling if start is None else start,
+            options={
+                "title": title,
+                "rate": _checks.positive_number("rate", rate),
+                "poster": telling if start is None and telling else None,
+                "future": _checks.choice("future", future, FUTURES),
+            },
+        )
+
+    @property
+    def future(self) -> str:
+        """What the scene shows of later cycles: ``"dimmed"`` or ``"hidden"``; may be set."""
+        return str(self.options["future"])
+
+    @future.setter
+    def future(self, value: str) -> None:
+        _checks.choice("future", value, FUTURES)
+        self.options = {**self.options, "future": value}
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+def _fits(trace: simt.WarpTrace) -> None:
+    if not isinstance(trace, simt.WarpTrace):
+        raise TypeError(
+            f"WarpPlayer plays a WarpTrace, but got {type(trace).__name__}; make one with simt.simulate."
+        )
+    few = "One SM holds no more; simulate fewer."
+    _checks.whole_number("The number of warps", trace.warps, most=MOST_WARPS, remedy=few)
+    few = "An SM has 4; simulate fewer."
+    _checks.whole_number("The number of schedulers", trace.schedulers, most=MOST_SCHEDULERS, remedy=few)
+    cells = trace.cycles * trace.warps
+    if cells > MOST_CELLS:
+        raise ValueError(
+            f"The trace has {trace.cycles} cycles of {trace.warps} warps, {cells} cells, but at most "
+            f"{MOST_CELLS} can be shown; simulate a shorter program or fewer warps."
+        )
+
+
+def _telling_cycle(trace: simt.WarpTrace) -> int:
+    """Return the first cycle in which one warp computes and another waits, else the first that computes."""
+    computes = np.zeros(trace.cycles, np.bool_)
+    cycles, warps = np.nonzero(trace.lanes)
+    for t, w in zip(cycles.tolist(), warps.tolist(), strict=True):
+        if trace.programs[w][trace.pc[t, w]].unit not in ("mem", "bar"):
+            computes[t] = True
+    waits = [simt.STATES.index(word) for word in ("memory", "result", "barrier")]
+    both = computes & np.isin(trace.state, waits).any(axis=1)
+    return int(np.argmax(both if both.any() else computes))
+
+
+def _packed(trace: simt.WarpTrace, latencies: str) -> str:
+    bill = ledger.warp(trace)
+    told = trace.sentences()
+    sentences = list(dict.fromkeys(sentence for cycle in told for sentence in cycle))
+    number = {sentence: i for i, sentence in enumerate(sentences)}
+    programs = list({id(program): program for program in trace.programs}.values())
+    which = {id(program): i for i, program in enumerate(programs)}
+    chapters = trace.events()
+    if not chapters or chapters[0][0] > 0:
+        chapters = [(0, "start"), *chapters]
+    reasons = [reason for reason, column in bill.lost.items() if column[-1] > 0]
+    header: dict[str, Any] = {
+        "title": _title(trace),
+        "rule": _RULE,
+        "simplified": _SIMPLIFIED + _schedulers_note(trace.schedulers),
+        "costs": _costs(programs, latencies),
+        "cycles": trace.cycles,
+        "warps": trace.warps,
+        "schedulers": trace.schedulers,
+        "policy": trace.policy,
+        "max_outstanding": trace.max_outstanding,
+        "blocks": list(trace.blocks),
+        "states": list(simt.STATES),
+        "programs": [_listing(program, trace.kernel) for program in programs],
+        "program_of": [which[id(program)] for program in trace.programs],
+        "sentences": sentences,
+        "lost": reasons,
+        "lost_words": {reason: _LOST.get(reason, reason) for reason in reasons},
+        "chapters": [{"cycle": cycle, "label": label} for cycle, label in chapters],
+        "stills": _stills(trace, chapters),
+        "python": _python(trace),
+        "help": [_POLICIES[trace.policy], *_HELP],
+    }
+    columns: dict[str, NDArray[Any]] = {
+        "issued": trace.issued,
+        "state": trace.state,
+        "pc": trace.pc,
+        "until": trace.until,
+        "lanes": trace.lanes,
+        "sentence": np.array([[number[sentence] for sentence in cycle] for cycle in told]),
+        "used": bill.issued,
+        "slots": bill.slots,
+        "lost": np.stack([bill.lost[reason] for reason in reasons], axis=1)
+        if reasons
+        else np.zeros((trace.cycles, 0), np.int64),
+    }
+    if trace.kernel is not None:
+        header["kernel"], header["active_lanes"], values = _lane_values(trace.kernel)
+        if values is not None:
+            columns["values"] = values
+    codings: dict[str, Any] = dict.fromkeys(("pc", "until", "used", "slots", "lost", "sentence"), "delta")
+    return pack("warp", header, columns, codings)
+
+
+def _title(trace: simt.WarpTrace) -> str:
+    parts = (
+        f"{trace.warps} warp{'s' * (trace.warps > 1)}",
+        f"{trace.schedulers} scheduler{'s' * (trace.schedulers > 1)}",
+        simt.NAMES[trace.policy],
+    )
+    if trace.kernel is None:
+        return f"One SM: {', '.join(parts)}"
+    (m, k), n = trace.kernel.a.shape, trace.kernel.b.shape[1]
+    return f"{m}x{k} by {k}x{n} on one SM: {', '.join(parts)}"
+
+
+def _schedulers_note(schedulers: int) -> str:
+    return "" if schedulers == 4 else f" An SM since Volta has 4 schedulers; this one has {schedulers}."
+
+
+def _costs(programs: Sequence[Sequence[simt.Instruction]], latencies: str) -> str:
+    """Return the latency of each kind of instruction, and where it comes from, in one line."""
+    found: dict[str, dict[str, None]] = {}
+    for program in programs:
+        for i in program:
+            if i.unit != "bar":
+                busy = f", unit busy {i.interval}" if i.interval > 1 else ""
+                found.setdefault(i.mnemonic, {})[f"{i.latency}{busy}"] = None
+    parts = [f"{name} {' or '.join(list(costs)[:3])}" for name, costs in list(found.items())[:4]]
+    return f"cycles until the result ({latencies}): {', '.join(parts)}"
+
+
+def _listing(program: Sequence[simt.Instruction], kernel: simt.Kernel | None) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
+    for i in program:
+        line = {
+            "text": i.text,
+            "unit": i.unit,
+            "latency": i.latency,
+            "lanes": i.lanes,
+            "dst": i.dst,
+            "srcs": list(i.srcs),
+        }
+        lines.append(line)
+    if kernel is not None:
+        # What matmul_kernel documents: for every k load from A, load from B, add to the sum; then store.
+        for pc, line in enumerate(lines):
+            line["role"] = "stored" if pc == len(lines) - 1 else "abc"[pc % 3]
+    return lines
+
+
+def _lane_values(kernel: simt.Kernel) -> tuple[dict[str, Any], list[int], NDArray[Any] | None]:
+    """Return what the scene needs of the kernel, and all lane values in one row where they are few enough."""
+    m, n = kernel.result.shape
+    sizes = [values.size for values in kernel.lane_values]
+    about = {"m": m, "n": n, "k": kernel.a.shape[1], "offsets": np.cumsum([0, *sizes])[:-1].tolist()}
+    if sum(sizes) > MOST_VALUES:
+        return {**about, "values": False}, list(kernel.active_lanes), None
+    values = np.concatenate([each.ravel() for each in kernel.lane_values])
+    return {**about, "values": True}, list(kernel.active_lanes), values
+
+
+def _stills(trace: simt.WarpTrace, chapters: Sequence[tuple[int, str]]) -> list[int]:
+    cycles = {0, *(cycle for cycle, _ in chapters), trace.cycles - 1}
+    ordered = sorted(cycles)
+    return ordered if len(ordered) <= 6 else [ordered[i * (len(ordered) - 1) // 5] for i in range(6)]
+
+
+def _python(trace: simt.WarpTrace) -> str:
+    """Return lines of Python that recreate the trace and show it."""
+    settings = f"schedulers={trace.schedulers}, policy={trace.policy!r}"
+    if trace.max_outstanding is not None:
+        settings += f", max_outstanding={trace.max_outstanding}"
+    head = "from pulsewarp import simt, widgets\n"
+    if trace.kernel is not None:
+        a, b = (matrix.tolist() for matrix in (trace.kernel.a, trace.kernel.b))
+        first = trace.programs[0]
+        load, total, store = first[0], first[2], first[-1]
+        costs = f"load_latency={load.latency}, load_interval={load.interval}, "
+        costs += f"sum_latency={total.latency}, store_latency={store.latency}"
+        return (
+            f"{head}kernel = simt.matmul_kernel({a}, {b}, {costs}{_threads(trace.blocks)})\n"
+            f"widgets.WarpPlayer(kernel.simulate({settings}))"
+        )
+    names: dict[int, str] = {}
+    lines = []
+    for program in trace.programs:
+        if id(program) not in names:
+            names[id(program)] = f"p{len(names)}"
+            lines.append(f"{names[id(program)]} = {_program(program)}\n")
+    every = [names[id(program)] for program in trace.programs]
+    programs = f"[{every[0]}] * {len(every)}" if len(set(every)) == 1 else f"[{', '.join(every)}]"
+    if any(trace.blocks):
+        settings += f", blocks={list(trace.blocks)}"
+    listing = "".join(lines).replace("Instruction(", "simt.Instruction(")
+    return f"{head}{listing}widgets.WarpPlayer(simt.simulate({programs}, {settings}))"
+
+
+def _program(program: Sequence[simt.Instruction]) -> str:
+    """Return a program as Python, a repeated beginning written once."""
+    whole = tuple(program)
+    for period in range(1, len(whole) // 2 + 1):
+        times = len(whole) // period
+        if whole[:period] * times == whole:
+            return f"[{', '.join(map(repr, whole[:period]))}] * {times}"
+    return f"[{', '.join(map(repr, program))}]"
+
+
+def _threads(blocks: Sequence[int]) -> str:
+    """Return the keyword that gives these blocks, empty where one block of 256 threads holds them all."""
+    widths: Mapping[int, int] = {block: blocks.count(block) * 32 for block in blocks}
+    return f", threads_per_block={widths[0]}" if len(widths) > 1 else ""
