@@ -46,7 +46,10 @@ export function chart({ title, values, most, unit = "cycle", summary, signal, hi
     const gap = x(1) > 5 ? 1 : 0;
     let path = "";
     for (let t = from; t < to; t += step) {
-      path += `M${x(t).toFixed(2)} ${y(0)}V${y(values[t]).toFixed(2)}H${(x(Math.min(t + step, to)) - gap).toFixed(2)}V${y(0)}z`;
+      // Where a pixel stands for several cycles it shows their mean, not one of them.
+      let sum = 0;
+      for (let u = t; u < Math.min(t + step, to); u++) sum += values[u];
+      path += `M${x(t).toFixed(2)} ${y(0)}V${y(sum / (Math.min(t + step, to) - t)).toFixed(2)}H${(x(Math.min(t + step, to)) - gap).toFixed(2)}V${y(0)}z`;
     }
     return path;
   };
