@@ -49,7 +49,7 @@ def check_reasons(trace: simt.WarpTrace, book: ledger.WarpLedger) -> None:
             assert count[t] - (count[t - 1] if t else 0) == told.count(reason)
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(runs())
 def test_every_slot_is_used_or_lost_for_one_reason(arguments: dict[str, Any]) -> None:
     trace = simt.simulate(**arguments)

@@ -17,7 +17,7 @@ from pulsewarp.simt import _engine, _policy, _states
 
 def fuzz() -> None:
     # No shrinking and no replay: one counterexample is all that is asked for.
-    @settings(max_examples=150, phases=[Phase.generate], database=None)
+    @settings(max_examples=100, phases=[Phase.generate], database=None)
     @given(runs())
     def check(arguments: dict[str, object]) -> None:
         check_against_naive(arguments)

@@ -110,7 +110,7 @@ def test_other_waits_have_their_words() -> None:
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(runs())
 def test_every_sentence_is_true(arguments: dict[str, Any]) -> None:
     trace = simt.simulate(**arguments)
@@ -162,7 +162,7 @@ def test_events_of_other_programs() -> None:
     assert labels == ["first arithmetic", "first at a barrier", opens[0], "last issue", opens[1]]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(runs())
 def test_events_are_in_order_and_inside(arguments: dict[str, Any]) -> None:
     trace = simt.simulate(**arguments)

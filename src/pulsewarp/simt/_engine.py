@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from typing import Any
 
 from pulsewarp.simt import _policy
 from pulsewarp.simt._instruction import Instruction
@@ -21,8 +22,8 @@ from pulsewarp.simt._instruction import Instruction
 #   dst       register written; the last register is a dummy for instructions that write none
 #   a, b, c, more  registers that must be ready for the *next* instruction: its sources and destination,
 #             three of them unpacked because that is faster; register 0 is always ready and fills gaps
-#   next      the next instruction
-Step = tuple[int, int, int, int, int, int, int, tuple[int, ...], "Step | None"]
+#   next      the next Step or None; Any, because run-time type checkers stumble over recursive types
+Step = tuple[int, int, int, int, int, int, int, tuple[int, ...], Any]
 ALWAYS_READY = 0
 MEMORY = 1  # queue number of the one unit that the schedulers share
 
