@@ -131,7 +131,7 @@ class App(Protocol):
     def address(notebook: str, visit: int) -> str: ...
 
 
-class Lab:
+class Lab(App):
     """JupyterLab."""
 
     name = "lab"
@@ -185,7 +185,7 @@ class Lab:
     close = "() => jupyterapp.shell.currentWidget.sessionContext.shutdown()"
 
 
-class Classic:
+class Classic(App):
     """Classic Notebook 6, the closest thing to Colab's front end that runs here."""
 
     name = "classic"
@@ -262,7 +262,8 @@ DRAWN = """(node) => {
     };
     const drawn = width >= 20 && height >= 20
         && (node.innerText.trim() !== '' || node.querySelector('canvas, svg, img, input') !== null)
-        && !node.querySelector('.pw-wait, [role=alert], .jupyter-widgets-error-widget')
+        && !node.querySelector('.pw-wait, .jupyter-widgets-error-widget')
+        && ![...node.querySelectorAll('[role=alert]')].some((alarm) => alarm.innerText.trim())
         && !/^(Loading widget|Error (displaying|rendering|creating))/.test(node.innerText.trim())
         && (!canvases.length || canvases.some(painted));
     const words = JSON.stringify(node.innerText.trim().slice(0, 80));
@@ -351,6 +352,14 @@ class Host:
         return [each.pid for each in below if "ipykernel_launcher" in " ".join(each.cmdline())]
 
 
+def part(scene: ElementHandle, selector: str) -> ElementHandle:
+    """Return one of a scene's controls."""
+    found = scene.query_selector(selector)
+    if found is None:
+        raise LookupError(f"The scene has no {selector!r}; the kit names its parts otherwise now.")
+    return found
+
+
 def shown_cycle(scene: ElementHandle) -> int:
     """Return the cycle at which a scene's playhead stands."""
     return int(scene.eval_on_selector(SCRUB, "(bar) => Number(bar.value)"))
@@ -373,10 +382,10 @@ def messages_while_playing(page: Page, visit: Visit, scene: ElementHandle) -> li
     """
     scene.focus()
     page.keyboard.press("Home")
-    scene.query_selector(SPEED).select_option("15")
+    part(scene, SPEED).select_option("15")
     page.wait_for_timeout(1500)
     before = len(visit.messages)
-    scene.query_selector(PLAY).click()
+    part(scene, PLAY).click()
     at_end = "([root, bar]) => { const at = root.querySelector(bar); return at.value === at.max; }"
     page.wait_for_function(at_end, arg=[scene, SCRUB], polling=20)
     return visit.messages[before:]
