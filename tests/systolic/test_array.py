@@ -183,6 +183,7 @@ def test_every_register_is_what_a_cell_by_cell_stepper_says(product: Product) ->
         np.testing.assert_array_equal(values, expected, err_msg=register)
 
 
+@settings(max_examples=50)
 @given(products())
 def test_keeping_less_changes_nothing(product: Product) -> None:
     full, bare = run(product), run(product, trace=False)
@@ -193,6 +194,7 @@ def test_keeping_less_changes_nothing(product: Product) -> None:
     assert not bare.has_schedule
 
 
+@settings(max_examples=50)
 @given(products(), st.data())
 def test_probes_see_what_the_trace_keeps(product: Product, data: st.DataObject) -> None:
     full = run(product)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -59,6 +59,7 @@ def differences(full: systolic.SystolicTrace, lean: systolic.SystolicTrace) -> l
     return found
 
 
+@settings(max_examples=50)
 @given(products())
 def test_looked_up_registers_are_the_registers_bit_for_bit(product: dict[str, Any]) -> None:
     full, lean = trace_twice(product)
@@ -67,6 +68,7 @@ def test_looked_up_registers_are_the_registers_bit_for_bit(product: dict[str, An
     assert differences(full, lean) == []
 
 
+@settings(max_examples=50)
 @given(products())
 def test_schedule_products_and_exits_are_the_same(product: dict[str, Any]) -> None:
     full, lean = trace_twice(product)
@@ -76,6 +78,7 @@ def test_schedule_products_and_exits_are_the_same(product: dict[str, Any]) -> No
     np.testing.assert_array_equal(full.exits(), lean.exits())
 
 
+@settings(max_examples=50)
 @given(products(), st.data())
 def test_a_window_is_a_cut_of_the_whole(product: dict[str, Any], data: st.DataObject) -> None:
     pair = trace_twice(product)

@@ -41,7 +41,8 @@ def simulate(
     Modelled: the held, right-moving and down-moving register of every cell, one hop a cycle, skewed entry,
     loading and draining, folds for products larger than the array. A fold takes the whole array's schedule
     even where it fills only part of it, starts with empty registers, and the next starts when it has ended.
-    The partial sum of an earlier fold re-enters at the top edge, so each result is summed in the order of k.
+    The partial sum of an earlier fold re-enters at the top edge, so each result is summed in order of k (a
+    TPU adds partial sums in accumulators below the array: same cycles, another order of rounding).
     Not modelled: memory (operands are always there in time), shadow registers that load the next tile early,
     rounding inside a cell other than that of the accumulator's type.
 
@@ -73,6 +74,14 @@ def simulate(
     ValueError
         For operands that are no matrices of finite numbers or do not fit each other, an unknown dataflow, a
         size below 1, a probe outside the run, a run too long or too large for memory.
+
+    Notes
+    -----
+    The machine is that of H. T. Kung and C. E. Leiserson, "Systolic arrays (for VLSI)", Sparse Matrix
+    Proceedings 1978, and H. T. Kung, "Why systolic architectures?", Computer 15(1), 1982. The matrix unit of
+    N. P. Jouppi et al., "In-datacenter performance analysis of a tensor processing unit", ISCA 2017, keeps
+    weights still on 256 x 256 cells. Fold order and schedule follow SCALE-Sim (A. Samajdar et al.,
+    arXiv:1811.02883), with the cycles that drain an output-stationary array counted.
 
     Examples
     --------

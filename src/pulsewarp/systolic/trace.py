@@ -187,6 +187,15 @@ class SystolicTrace:
         ------
         ValueError
             For a cycle outside the run, or a trace made with trace=False.
+
+        Examples
+        --------
+        After clock edge 2 the first sum has its first product, 1 * 5, in the upper left cell:
+
+        >>> from pulsewarp import systolic
+        >>> trace = systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2)
+        >>> trace.registers(2).down.tolist()
+        [[5, 0], [0, 0]]
         """
         t = _checks.whole_number("t", t, least=0, most=self.cycles - 1, remedy="Cycles are counted from 0.")
         if self.kept_registers is None:
@@ -204,6 +213,15 @@ class SystolicTrace:
         ------
         ValueError
             When there are more than 2**24 of them, or the trace was made with trace=False.
+
+        Examples
+        --------
+        In cycle 3 of a 2 x 2 product the third of its three working cells is the lower left one:
+
+        >>> from pulsewarp import systolic
+        >>> trace = systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2)
+        >>> [row.tolist() for row in trace.macs() if row[0] == 3]
+        [[3, 0, 0, 1, 0, 0], [3, 0, 1, 0, 1, 0], [3, 1, 0, 0, 0, 1]]
         """
         self._refuse_rows(self.m * self.n * self.k, "multiply-adds")
         if self.kept_registers is None:
