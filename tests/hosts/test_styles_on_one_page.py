@@ -6,8 +6,9 @@ import re
 from itertools import combinations
 from pathlib import Path
 
-import pulsewarp.widgets
 import pytest
+
+import pulsewarp.widgets
 
 FOLDER = Path(pulsewarp.widgets.__file__).parent
 SCENES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.css"))}
