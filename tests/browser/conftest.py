@@ -12,21 +12,24 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 # Counts what a closed view must not leave behind: frames asked for, listeners on things that outlive it,
-# observers still watching. It runs before any script of the page.
+# observers still watching. It runs before any script of the page, and counts only what code of the page
+# (or of a module it loaded from text) does: the driver's own waiting code listens too.
 COUNTERS = """
 window.left = { frames: new Set(), observers: new Set(), outside: [], drawn: 0 };
 {
+  const ours = () => /page-\\d+\\.html|blob:/.test(new Error().stack);
   const ask = window.requestAnimationFrame.bind(window), drop = window.cancelAnimationFrame.bind(window);
   window.requestAnimationFrame = (callback) => {
-    const id = ask((time) => { left.frames.delete(id); left.drawn += 1; callback(time); });
-    left.frames.add(id);
+    const mine = ours();
+    const id = ask((time) => { left.frames.delete(id); if (mine) left.drawn += 1; callback(time); });
+    if (mine) left.frames.add(id);
     return id;
   };
   window.cancelAnimationFrame = (id) => { left.frames.delete(id); drop(id); };
   for (const name of ["IntersectionObserver", "ResizeObserver", "MutationObserver"]) {
     const Own = window[name];
     window[name] = class extends Own {
-      observe(...target) { left.observers.add(this); return super.observe(...target); }
+      observe(...target) { if (ours()) left.observers.add(this); return super.observe(...target); }
       disconnect() { left.observers.delete(this); return super.disconnect(); }
     };
   }
@@ -34,7 +37,7 @@ window.left = { frames: new Set(), observers: new Set(), outside: [], drawn: 0 }
   EventTarget.prototype.addEventListener = function (type, listener, options) {
     const lasting = this === window || this === document || this === document.body
       || this === document.documentElement || this instanceof MediaQueryList;
-    if (lasting) {
+    if (lasting && ours()) {
       const entry = { type, on: this.constructor.name };
       left.outside.push(entry);
       options?.signal?.addEventListener("abort", () => left.outside.splice(left.outside.indexOf(entry), 1));

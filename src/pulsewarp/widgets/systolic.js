@@ -666,6 +666,7 @@ function makeProduct(run) {
 
   /** @param {number} width */
   function resize(width) {
+    if (width < 60) return; // out of the page, or not yet in it
     const unit = Math.max(22, Math.max(chars.a, chars.b, chars.c) * MONO11 + 5);
     const title = 18;
     values = run.listed && M + K <= 18 && (K + N) * unit + 16 <= width;

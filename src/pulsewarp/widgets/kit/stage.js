@@ -153,7 +153,7 @@ function play(scene, { root, model, signal }) {
     valueText: (t) => `${scene.clockText(t).now}, ${scene.clockText(t).phase}`,
   });
   const table = h("div", { class: "pw-drawer", id: `${prefix}-table`, hidden: true, tabindex: 0, role: "region", "aria-label": "This frame as a table" });
-  const help = h("div", { class: "pw-drawer", id: `${prefix}-help`, hidden: true }, ...helpText(scene));
+  const help = h("div", { class: "pw-drawer", id: `${prefix}-help`, hidden: true, tabindex: 0, role: "region", "aria-label": "Help" }, ...helpText(scene));
   const film = h("div", { class: "pw-film", hidden: true, role: "region", "aria-label": "Film strip" });
 
   const tableButton = drawerButton("Table", table, signal, () => paint(time.now()));
@@ -194,7 +194,7 @@ function play(scene, { root, model, signal }) {
       if (line.textContent !== sentence) line.replaceChildren(...(scene.mark?.(sentence) ?? [sentence]));
     });
     if (!table.hidden) drawTable(table, scene.table(cycle, place()));
-    set(root, { "data-cycle": cycle, "data-playing": playing });
+    set(root, { "data-cycle": cycle, "data-playing": String(playing) });
   }
 
   // What crosses to Python: where the playhead rests and what is selected, once things are quiet.

@@ -1,0 +1,119 @@
+"""The Python side of every player: traits, seek, the page, the bundle an output keeps."""
+
+import json
+import re
+import sys
+import types
+
+import ipywidgets
+import numpy as np
+import pytest
+
+from pulsewarp import systolic
+from pulsewarp.widgets._player import Player
+from pulsewarp.widgets.systolic import SystolicPlayer
+
+
+@pytest.fixture
+def trace():
+    return systolic.simulate(np.arange(6).reshape(2, 3), np.arange(6).reshape(3, 2), rows=3, cols=2)
+
+
+@pytest.fixture
+def player(trace):
+    return SystolicPlayer(trace)
+
+
+def test_the_trace_travels_as_text(player):
+    state = player.get_state()
+    assert isinstance(state["trace"], str) and state["trace"].isascii()
+    assert set(state) >= {"trace", "options", "cursor", "selected", "_esm", "_css"}
+
+
+def test_any_front_end_may_take_it(player):
+    assert player._model_module_version == "*" and player._view_module_version == "*"
+
+
+def test_on_colab_the_front_end_is_asked_for_by_its_version(trace, monkeypatch):
+    output = types.ModuleType("google.colab.output")
+    output.enable_custom_widget_manager = lambda: None
+    monkeypatch.setitem(sys.modules, "google.colab", types.ModuleType("google.colab"))
+    monkeypatch.setitem(sys.modules, "google.colab.output", output)
+    assert SystolicPlayer(trace)._model_module_version != "*"
+
+
+def test_seek_moves_the_playhead(player):
+    player.seek(3)
+    assert player.cursor == 3
+
+
+@pytest.mark.parametrize("cycle", [-1, 10_000])
+def test_seek_outside_the_run_names_the_limit(player, cycle):
+    with pytest.raises(ValueError, match=rf"cycle is {cycle}.*at most {player._cycles - 1}"):
+        player.seek(cycle)
+
+
+@pytest.mark.wrong_type
+def test_seek_to_half_a_cycle_is_refused(player):
+    with pytest.raises(ValueError, match="whole number"):
+        player.seek(1.5)
+
+
+def test_a_front_end_cannot_push_the_cursor_outside(player):
+    with pytest.raises(ValueError, match="cycle is 99"):
+        player.cursor = 99
+
+
+def test_unknown_keywords_raise(trace):
+    with pytest.raises(TypeError, match="sped"):
+        SystolicPlayer(trace, sped=2)
+
+
+def test_repr_is_the_same_everywhere(player):
+    assert repr(player) == "SystolicPlayer(ws, 3x2 cells, 8 cycles)"
+
+
+def test_the_bundle_holds_the_widget_a_page_and_words(player):
+    data, _ = player._repr_mimebundle_()
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == player.model_id
+    assert data["text/plain"] == repr(player)
+    assert data["text/html"].startswith("<iframe") and "srcdoc=" in data["text/html"]
+
+
+def test_display_does_not_go_around_the_bundle(player):
+    """ipywidgets 7 displays through `_ipython_display_`, which would leave the page out."""
+    assert player._ipython_display_ is None
+
+
+def test_the_page_names_nothing_outside_itself(player):
+    page = player.to_html()
+    addresses = set(re.findall(r"https?://[^\s\"'<>)]+", page))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+    assert "src=" not in page and "@import" not in page
+
+
+def test_nothing_in_the_state_can_end_the_pages_script(trace):
+    page = SystolicPlayer(trace, title="</script><!-- odd").to_html()
+    assert page.count("</script>") == 1
+    assert "&lt;/script&gt;" in page
+
+
+def test_the_page_holds_the_state(player):
+    player.seek(5)
+    found = re.search(r'getElementById\("player"\), (\{.*\})\);', player.to_html())
+    assert found
+    state = json.loads(found[1])
+    assert state["cursor"] == 5 and state["trace"] == player.trace
+
+
+def test_showing_another_run_keeps_the_widget(player):
+    other = systolic.simulate([[1]], [[2]], rows=1, cols=1)
+    before = player.model_id
+    player.show(other)
+    assert player.model_id == before and player._cycles == other.cycles and player.cursor < other.cycles
+    assert repr(player) == f"SystolicPlayer(ws, 1x1 cells, {other.cycles} cycles)"
+
+
+def test_two_players_share_one_module_text(player, trace):
+    assert SystolicPlayer(trace)._esm is player._esm
+    assert isinstance(player, Player) and isinstance(player, ipywidgets.DOMWidget)
