@@ -1,0 +1,362 @@
+"""The command ``pulsewarp``: doctor, bench, advise, export.
+
+Bad input ends with status 2 and one sentence on stderr, never with a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pulsewarp
+from pulsewarp._checks import nearest
+from pulsewarp._files import write_text_atomically
+
+_INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser that answers in one sentence, with the nearest valid option."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\n")
+
+    def parse_all(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """Parse, and name the nearest option for one that does not exist."""
+        options, unknown = self.parse_known_args(arguments)
+        if unknown:
+            parser: argparse.ArgumentParser = getattr(options, "parser", self)
+            word = unknown[0].split("=")[0]
+            hint = nearest(word, parser._option_string_actions) if word.startswith("-") else ""
+            parser.error(f"unknown argument {word!r};{hint} see {parser.prog} --help.")
+        return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        The words after ``pulsewarp``; those of this process when left out.
+
+    Returns
+    -------
+    int
+        0 when all is well, 2 for bad input, which is answered by one sentence on stderr.
+
+    Examples
+    --------
+    >>> main(["advise", "--framework", "pytorch", "--custom-kernels", "triton", "--short"])
+    Use GPUs. The work depends on Triton kernels, which no TPU runs.
+    0
+    """
+    options = _build_parser().parse_all(arguments)
+    run: Callable[[argparse.Namespace], None] = options.run
+    try:
+        run(options)
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError) as error:
+        sentence = " ".join(_sentence(error).split())
+        print(f"{options.parser.prog}: {sentence}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{options.parser.prog}: interrupted.", file=sys.stderr)
+        return _INTERRUPTED
+    return 0
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}."
+    return str(error)
+
+
+# --- doctor ------------------------------------------------------------------------------------------------
+
+# What scenes and exported pages stand on; the device card names what measuring stands on.
+_LIBRARIES = (
+    *("ipywidgets", "anywidget", "traitlets", "plotly", "jupyterlab", "notebook", "nbconvert"),
+    "ipykernel",
+)
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "firefox")
+
+
+def _doctor(options: argparse.Namespace) -> None:
+    from pulsewarp import bench
+
+    print(bench.devices())
+    print(f"{'Lessons:':<11}{', '.join(f'{name} {_version(name)}' for name in _LIBRARIES)}")
+    print(f"{'Browser:':<11}{_browser()}")
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _browser() -> str:
+    found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    return found or "none on the search path; scenes play in any browser you open them with"
+
+
+# --- bench -------------------------------------------------------------------------------------------------
+
+
+def _bench(options: argparse.Namespace) -> None:
+    from pulsewarp import bench
+
+    if options.out is not None:
+        _check_folder(options.out)  # before minutes of measuring, not after
+    runs = bench.sweep(
+        options.size,
+        dtype=options.dtype,
+        precision=options.precision,
+        repeats=options.repeats,
+        clock=options.clock,
+        progress=print,
+    )
+    if options.out is not None:
+        print(f"wrote {bench.save(options.out, runs)}")
+
+
+def _check_folder(path: Path) -> None:
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {folder} to write {path.name} into; make it first.")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file in it.")
+
+
+# --- advise ------------------------------------------------------------------------------------------------
+
+
+def _advise(options: argparse.Namespace) -> None:
+    from pulsewarp import guide
+
+    known: dict[str, Any] = {}
+    if options.workload is not None:
+        if options.workload.suffix.lower() in (".yaml", ".yml"):
+            raise ValueError(
+                f"{options.workload} looks like YAML, and only JSON is read so far; write the same fields "
+                'as JSON, such as {"phase": "train", "params_b": 7}.'
+            )
+        known = guide.Workload.load(options.workload).known()
+    for field in dataclasses.fields(guide.Workload):
+        word = getattr(options, f"field_{field.name}")
+        if word is not None:
+            known[field.name] = word if _is_word(field.type) else _number(word)
+    advice = guide.advise(guide.Workload(**known))
+    if options.json:
+        print(json.dumps(advice.to_dict(), indent=1))
+    else:
+        print(advice.summary if options.short else str(advice))
+
+
+def _is_word(annotation: object) -> bool:
+    return "str" in str(annotation)
+
+
+def _number(word: str) -> int | float | str:
+    """Read a number where there is one; the workload refuses what is left, by the field's name."""
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
+
+
+# --- export ------------------------------------------------------------------------------------------------
+
+# Option, scene it belongs to, what it means.
+_SCENE_OPTIONS = (
+    ("rows", "systolic", "rows of the array (4)"),
+    ("cols", "systolic", "columns of the array (4)"),
+    ("dataflow", "systolic", "ws, os or is: which operand stays (ws)"),
+    ("schedulers", "warp", "warp schedulers of the SM (4)"),
+    ("policy", "warp", "lrr, gto, gty or oldest (lrr)"),
+    ("max-outstanding", "warp", "most loads in flight for one warp (no limit)"),
+)
+_SIZES = {"systolic": (4, 4, 4), "warp": (16, 4, 16)}
+
+
+def _export(options: argparse.Namespace) -> None:
+    from pulsewarp.cli.notebook_page import notebook_page
+
+    scene = options.what if options.what in _SIZES else None
+    _refuse_foreign_options(options, scene)
+    target = options.output or Path(
+        f"{scene}.html" if scene else Path(options.what).with_suffix(".html").name
+    )
+    _check_folder(target)
+    if scene is None and Path(options.what).suffix != ".ipynb":
+        raise ValueError(
+            f"{options.what!r} is neither a notebook (.ipynb) nor a scene; scenes are {', '.join(_SIZES)}."
+            f"{nearest(options.what, _SIZES)}"
+        )
+    page = (
+        _scene_page(scene, options) if scene else notebook_page(options.what, timeout_seconds=options.timeout)
+    )
+    written = write_text_atomically(target, page)
+    print(f"wrote {written} ({written.stat().st_size / 1e6:.1f} MB)")
+
+
+def _refuse_foreign_options(options: argparse.Namespace, scene: str | None) -> None:
+    for option, home, _ in _SCENE_OPTIONS:
+        if getattr(options, option.replace("-", "_")) is not None and home != scene:
+            raise ValueError(f"--{option} belongs to the {home} scene, not to {options.what}; leave it out.")
+    for option in ("m", "k", "n", "seed"):
+        if getattr(options, option) is not None and scene is None:
+            raise ValueError(f"--{option} belongs to a scene, not to a notebook; leave it out.")
+
+
+def _scene_page(scene: str, options: argparse.Namespace) -> str:
+    import numpy as np
+
+    from pulsewarp import widgets
+    from pulsewarp._checks import whole_number
+
+    sizes = {
+        name: whole_number(name, default if given is None else given)
+        for name, default, given in zip(
+            ("m", "k", "n"), _SIZES[scene], (options.m, options.k, options.n), strict=True
+        )
+    }
+    chance = np.random.default_rng(0 if options.seed is None else whole_number("seed", options.seed, least=0))
+    # Small whole numbers: a reader can check a sum by heart.
+    a = chance.integers(-4, 5, (sizes["m"], sizes["k"]), dtype=np.int32)
+    b = chance.integers(-4, 5, (sizes["k"], sizes["n"]), dtype=np.int32)
+    given = {
+        name: value
+        for option, home, _ in _SCENE_OPTIONS
+        if home == scene and (value := getattr(options, name := option.replace("-", "_"))) is not None
+    }
+    if scene == "systolic":
+        from pulsewarp import systolic
+
+        trace = systolic.simulate(a, b, **{"rows": 4, "cols": 4, "dataflow": "ws", **given})
+        return str(widgets.SystolicPlayer(trace, title=options.title).to_html())
+    from pulsewarp import simt
+
+    return str(widgets.WarpPlayer(simt.matmul_kernel(a, b).simulate(**given), title=options.title).to_html())
+
+
+# --- the parser --------------------------------------------------------------------------------------------
+
+
+def _build_parser() -> _Parser:
+    parser = _Parser(
+        prog="pulsewarp",
+        description="How a TPU and a GPU really differ: see what is here, measure, decide, export scenes.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"pulsewarp {pulsewarp.__version__}")
+    commands = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND", required=True, parser_class=_Parser
+    )
+    _add_doctor(commands)
+    _add_bench(commands)
+    _add_advise(commands)
+    _add_export(commands)
+    return parser
+
+
+def _add(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], None], about: str, example: str
+) -> _Parser:
+    parser: _Parser = commands.add_parser(
+        name,
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}.",
+        epilog=f"example: {example}",
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run, parser=parser)
+    return parser
+
+
+def _add_doctor(commands: Any) -> None:
+    _add(commands, "doctor", _doctor, "say which device and which versions are here", "pulsewarp doctor")
+
+
+def _add_bench(commands: Any) -> None:
+    parser = _add(
+        commands,
+        "bench",
+        _bench,
+        "time matrix products on the first device that JAX lists",
+        "pulsewarp bench --size 256 1024 --dtype float32 --out runs.json",
+    )
+    parser.add_argument("--size", type=int, nargs="+", metavar="N", help="sides of square products")
+    parser.add_argument("--dtype", default="float32", help="float32, bfloat16, float16 or int8 (float32)")
+    parser.add_argument("--precision", help="default, high or highest (JAX's own setting)")
+    parser.add_argument("--clock", default="device", help="device or call: which time is taken (device)")
+    parser.add_argument(
+        "--repeats", type=int, metavar="N", help="repeats to keep (as many as a second allows)"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the measurements as JSON")
+
+
+def _add_advise(commands: Any) -> None:
+    from pulsewarp import guide
+
+    parser = _add(
+        commands,
+        "advise",
+        _advise,
+        "say which chip a workload belongs on, why, and what would change that",
+        "pulsewarp advise --domain llm --phase train --params-b 70 --framework jax",
+    )
+    parser.add_argument("workload", nargs="?", type=Path, metavar="workload.json", help="a workload as JSON")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print everything as JSON")
+    shape.add_argument("--short", action="store_true", help="print the verdict and what decided it")
+    parser.usage = "pulsewarp advise [workload.json] [--FIELD VALUE ...] [--json | --short]"
+    fields = parser.add_argument_group("fields", "each may be left out; unknown is an answer")
+    for field in dataclasses.fields(guide.Workload):
+        words = guide.VOCABULARY.get(field.name)
+        fields.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            dest=f"field_{field.name}",
+            metavar="WORD" if words else "TEXT" if _is_word(field.type) else "NUMBER",
+            help=", ".join(words) if words else None,
+        )
+
+
+def _add_export(commands: Any) -> None:
+    parser = _add(
+        commands,
+        "export",
+        _export,
+        "write a notebook or a scene as one HTML file that needs no network",
+        "pulsewarp export systolic --m 4 --k 4 --n 4 --dataflow ws -o scene.html",
+    )
+    parser.add_argument(
+        "what", metavar="notebook.ipynb|systolic|warp", help="a notebook, or the name of a scene"
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write (NAME.html here)")
+    parser.add_argument(
+        "--timeout", type=int, default=600, metavar="SECONDS", help="longest time for one cell (600)"
+    )
+    scenes = parser.add_argument_group("scenes")
+    for size in ("m", "k", "n"):
+        scenes.add_argument(f"--{size}", type=int, metavar="N", help=f"{size} of the m x k by k x n product")
+    scenes.add_argument("--seed", type=int, metavar="N", help="of the random whole operands (0)")
+    scenes.add_argument("--title", help="another title than the scene's own")
+    for option, home, about in _SCENE_OPTIONS:
+        word = option in ("dataflow", "policy")
+        scenes.add_argument(
+            f"--{option}",
+            type=str if word else int,
+            metavar="WORD" if word else "N",
+            help=f"{home}: {about}",
+        )
