@@ -208,7 +208,7 @@ def sweep(
     dtype, precision, repeats, clock, seed
         As for `time_matmul`.
     budget_seconds : float
-        No further product is begun after so many seconds.
+        After so many seconds no further product is begun; the first one always is.
     progress : callable, optional
         Called with each Measurement as soon as it is there.
 
@@ -238,7 +238,7 @@ def sweep(
     start = time.perf_counter()
     try:
         for shape in shapes:
-            if time.perf_counter() - start > budget_seconds:
+            if found and time.perf_counter() - start > budget_seconds:
                 _warn(
                     f"Stopped after {budget_seconds:g} s with {len(found)} of {len(shapes)} products "
                     "measured; raise budget_seconds for more."

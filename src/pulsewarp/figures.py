@@ -1,0 +1,488 @@
+"""Data in, Plotly figure out: rooflines, measured against predicted, padding.
+
+Figures are values. They hold no callbacks, are never updated from Python, and read the same in
+colour, in grey and in print: a line has a dash and a mark besides its colour, and whatever the
+colour says, the hover text says in words. Ceilings come from `pulsewarp.roofline`, never from here.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from pulsewarp import chips
+from pulsewarp import roofline as ceilings
+from pulsewarp._checks import whole_number
+from pulsewarp.bench.measurement import Measurement, with_prefix
+from pulsewarp.chips import Chip
+from pulsewarp.matmul import Matmul
+
+INK, MUTED, HAIRLINE, PAPER = "#1d2733", "#5f6b78", "#d5dbe1", "#ffffff"
+
+# Dark enough for paper and apart from each other under the three common colour blindnesses; dash and
+# mark differ too, so that none of it hangs on colour.
+_STYLES = (
+    ("#0072B2", "solid", "circle"),
+    ("#b05400", "dash", "square"),
+    ("#00795a", "dot", "diamond"),
+    ("#7f5599", "dashdot", "triangle-up"),
+    ("#1d2733", "longdash", "triangle-down"),
+    ("#5f6b78", "longdashdot", "pentagon"),
+)
+_MARKS = ("circle", "diamond", "square", "triangle-up", "triangle-down", "pentagon", "star", "hexagon")
+_NOTHING_DRAWN = (1.0, 1e3)  # range of either axis when there is neither a roof nor a point
+
+
+def roofline(
+    chip_ids: str | Chip | Iterable[str | Chip],
+    measurements: Iterable[Measurement] = (),
+    dtype: str = "bf16",
+) -> go.Figure:
+    """Draw the published roof of each chip, and measured products below it.
+
+    Drawn are the dense peak and the bandwidth of main memory. Not drawn: caches, launch, power
+    limits. A measured point may lie above a slope where its operands stayed in a cache.
+
+    Parameters
+    ----------
+    chip_ids : str, Chip or iterable of them
+        Catalogue ids, or chips such as `Chip.per_jax_device` gives. None of them is fine.
+    measurements : iterable of Measurement
+        Live and recorded ones look different: filled and open marks. The bars are quartiles.
+    dtype : str
+        Name of the peak to draw; a point keeps its own dtype, which the legend names.
+
+    Returns
+    -------
+    go.Figure
+
+    Raises
+    ------
+    ValueError
+        An unknown chip, or one whose peak or bandwidth is unknown or a projection.
+
+    Notes
+    -----
+    The roofs are `pulsewarp.roofline.attainable`, the marks on them `pulsewarp.roofline.ridge_point`.
+
+    Examples
+    --------
+    >>> figure = roofline("tpu_v5e")
+    >>> [trace.name for trace in figure.data]
+    ['TPU v5e, ridge 241 FLOP/B<br>197 TFLOP/s, 819 GB/s', 'ridge point of TPU v5e']
+    """
+    known = _chips(chip_ids)
+    runs = tuple(measurements)
+    unit = _rate_unit(dtype)
+    ridges = [ceilings.ridge_point(chip, dtype) for chip in known]
+    reached = (*ridges, *(run.matmul.intensity for run in runs)) or _NOTHING_DRAWN
+    span = min(1.0, min(reached) / 2), max(10.0, 4 * max(reached))
+    figure = go.Figure()
+    for chip, ridge, style in zip(known, ridges, cycle(_STYLES), strict=False):
+        _add_roof(figure, chip, dtype, ridge, span, style)
+    for group, mark in zip(_groups(runs), cycle(_MARKS), strict=False):
+        _add_points(figure, group, mark)
+    rates = [float(rate) for trace in figure.data for rate in trace.y] or [*_NOTHING_DRAWN]
+    _log_axis(figure.layout.xaxis, f"Arithmetic intensity ({unit.removesuffix('/s')}/B, log scale)", span)
+    _log_axis(figure.layout.yaxis, f"Rate ({unit}, log scale)", (min(rates) / 2, max(rates) * 2))
+    dates = " and ".join(sorted({chip.as_of for chip in known}))
+    subtitle = (
+        f"Lines: published dense {dtype} peak and memory bandwidth, catalogue of {dates}; ridges marked."
+        if known
+        else "No published ceiling is drawn."
+    )
+    if runs:
+        subtitle += " Other marks: measured; filled = live, open = recorded."
+    return _laid_out(figure, "Roofline", subtitle, plot_height=380)
+
+
+def measured_against_predicted(
+    measurements: Iterable[Measurement], chip: str | Chip | None = None, dtype: str | None = None
+) -> go.Figure:
+    """Show each product's measured time beside the roofline bound, and name their ratio.
+
+    Parameters
+    ----------
+    measurements : iterable of Measurement
+        At least one.
+    chip : str or Chip, optional
+        Whose ceilings to predict from. Left out, each measurement's own chip, and of a chip whose
+        cores are separate devices the share of one device. Where the catalogue has no ceiling for
+        it, as for a CPU, the figure shows what was measured alone, and says so.
+    dtype : str, optional
+        Name of the peak, when it is not that of the product's dtype, such as "tf32".
+
+    Returns
+    -------
+    go.Figure
+
+    Raises
+    ------
+    ValueError
+        No measurement, an unknown chip, or a chip that was named and has no such ceiling.
+
+    Notes
+    -----
+    The prediction is `pulsewarp.roofline.bound`.
+
+    Examples
+    --------
+    >>> from pulsewarp import bench
+    >>> figure = measured_against_predicted(bench.recorded(), chip="tpu_v5e", dtype="bf16")
+    >>> figure.data[0].name
+    'roofline bound, bf16 on TPU v5e'
+    """
+    runs = tuple(measurements)
+    if not runs:
+        raise ValueError("measurements is empty; give at least one, for example bench.recorded().")
+    bounds = [_bound(run, chip, dtype) for run in runs]
+    rows = list(dict.fromkeys(_shape(run) for run in runs))
+    figure = go.Figure()
+    known = [bound for bound in bounds if bound is not None]
+    _add_bounds(figure, [(_shape(run), bound) for run, bound in zip(runs, bounds, strict=True) if bound])
+    groups = _groups(runs)
+    for group, mark in zip(groups, cycle(_MARKS), strict=False):
+        own = [_bound(run, chip, dtype) for run in group]
+        _add_times(figure, group, own, mark, named=len(groups) == 1)
+    seconds = [float(value) for trace in figure.data for value in trace.x]
+    low, high = min(seconds) / 3, max(seconds) * 3
+    if len(groups) == 1:
+        high *= (high / low) ** 0.4  # room for the ratios that stand beside the marks
+    _log_axis(figure.layout.xaxis, "Seconds a product (log scale)", (low, high))
+    figure.update_yaxes(categoryorder="array", categoryarray=rows[::-1], range=[-0.6, len(rows) - 0.4])
+    for row in rows:  # beside the axis these labels would take half of a phone
+        figure.add_annotation(
+            {"x": 0, "xref": "paper", "xanchor": "left", "y": row, "yanchor": "bottom", "yshift": 7},
+            text=row,
+            showarrow=False,
+        )
+    sentences = [
+        f"Bound: published ceilings of {name}, catalogue of {date}."
+        for name, date in sorted({(bound.chip.name, bound.chip.as_of) for bound in known})
+    ]
+    unknown = sorted({run.device.label for run, bound in zip(runs, bounds, strict=True) if bound is None})
+    sentences += [f"No published ceiling is known for {name}, so nothing is predicted." for name in unknown]
+    if any(run.origin == "recorded" for run in runs):
+        sentences.append("Open marks are recorded runs.")
+    _laid_out(figure, "Measured against predicted", " ".join(sentences), plot_height=60 + 46 * len(rows))
+    figure.update_yaxes(ticks="", showticklabels=False)
+    figure.layout.margin.l = 16
+    return figure
+
+
+def padding_staircase(chip_ids: str | Chip | Iterable[str | Chip], largest: int = 512) -> go.Figure:
+    """Draw how much of a systolic array's work is useful, for every side of a square weight matrix.
+
+    Parameters
+    ----------
+    chip_ids : str, Chip or iterable of them
+        Chips whose matrix unit has a known shape.
+    largest : int
+        Largest side drawn, from 2 to 65536.
+
+    Returns
+    -------
+    go.Figure
+
+    Raises
+    ------
+    ValueError
+        A chip without a matrix unit of known shape, or a `largest` out of range.
+
+    Notes
+    -----
+    The values are `pulsewarp.roofline.tile_padding`.
+
+    Examples
+    --------
+    >>> line = padding_staircase("tpu_v5e", largest=256).data[0]
+    >>> line.x[127], line.y[127], line.x[128], round(line.y[128], 3)
+    (128, 1.0, 129, 0.254)
+    """
+    largest = whole_number("largest", largest, least=2, most=65536)
+    known = _chips(chip_ids)
+    sides = range(1, largest + 1)
+    figure = go.Figure()
+    for chip, (color, dash, _) in zip(known, cycle(_STYLES), strict=False):
+        padding = [ceilings.tile_padding(Matmul(1, side, side), chip) for side in sides]
+        useful = [each.efficiency for each in padding]
+        rows, columns = padding[0].rows, padding[0].columns
+        figure.add_scatter(
+            x=list(sides),
+            y=useful,
+            name=f"{chip.name}, unit of {rows} x {columns}",
+            mode="lines",
+            line={"color": color, "dash": dash, "width": 2},
+            hovertext=[
+                f"{chip.name}: a {side} x {side} matrix keeps {share:.1%} of its multiply-accumulates useful"
+                for side, share in zip(sides, useful, strict=True)
+            ],
+            hoverinfo="text",
+        )
+    figure.update_xaxes(title_text="Side of the weight matrix (k = n)", range=[0, largest])
+    figure.update_yaxes(title_text="Useful share of the work", tickformat=".0%", range=[0, 1.05])
+    subtitle = "Both sides are padded to whole matrix units; a side of one more than a multiple pays most."
+    return _laid_out(figure, "Padding to the matrix unit", subtitle, plot_height=300)
+
+
+def _chips(given: str | Chip | Iterable[str | Chip]) -> tuple[Chip, ...]:
+    several = (given,) if isinstance(given, str | Chip) else tuple(given)
+    return tuple(chips.get(each) if isinstance(each, str) else each for each in several)
+
+
+def _rate_unit(dtype: str) -> str:
+    return "OP/s" if dtype.startswith("int") else "FLOP/s"
+
+
+def _add_roof(
+    figure: go.Figure,
+    chip: Chip,
+    dtype: str,
+    ridge: float,
+    span: tuple[float, float],
+    style: tuple[str, str, str],
+) -> None:
+    color, dash, mark = style
+    unit = _rate_unit(dtype)
+    per_byte = f"{unit.removesuffix('/s')}/B"
+    at = np.unique(np.append(np.geomspace(*span, 60), ridge))
+    roof = np.asarray(ceilings.attainable(chip, dtype, at))
+    peak = float(ceilings.attainable(chip, dtype, ridge))
+    bandwidth = chip.bandwidth_bytes_per_second or 0.0  # attainable has refused a chip without one
+    figure.add_scatter(
+        x=at,
+        y=roof,
+        name=f"{chip.name}, ridge {ridge:.0f} {per_byte}<br>"
+        f"{with_prefix(peak, unit)}, {with_prefix(bandwidth, 'B/s')}",
+        legendgroup=chip.name,
+        mode="lines",
+        line={"color": color, "dash": dash, "width": 2.5},
+        hovertext=[
+            f"{chip.name} at {x:.3g} {per_byte}: at most {with_prefix(y, unit)}, "
+            f"limited by {'memory' if x < ridge else 'compute'}"
+            for x, y in zip(at, roof, strict=True)
+        ],
+        hoverinfo="text",
+    )
+    peak_source = chip.source(f"peak_flops_per_second.{dtype}")
+    bandwidth_source = chip.source("bandwidth_bytes_per_second")
+    words = [
+        f"{chip.name}: from {ridge:.3g} {per_byte} on compute limits, below it memory does",
+        f"Peak: {peak_source.title}, {peak_source.date}",
+        f"Bandwidth: {bandwidth_source.title}, {bandwidth_source.date}",
+        *([chip.caveat] if chip.caveat else []),
+    ]
+    figure.add_scatter(
+        x=[ridge],
+        y=[peak],
+        name=f"ridge point of {chip.name}",
+        legendgroup=chip.name,
+        showlegend=False,
+        mode="markers",
+        marker={"symbol": mark, "size": 11, "color": color, "line": {"color": PAPER, "width": 1}},
+        hovertext=[_wrapped(words)],
+        hoverinfo="text",
+    )
+
+
+def _groups(runs: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Collect measurements that share a mark, in order of appearance: only their products differ."""
+    groups: dict[tuple[str, ...], list[Measurement]] = {}
+    for run in runs:
+        key = (run.device.label, run.origin, run.clock, run.matmul.dtype, run.precision)
+        groups.setdefault(key, []).append(run)
+    return list(groups.values())
+
+
+def _group_name(runs: Sequence[Measurement]) -> str:
+    first = runs[0]
+    days = sorted({run.when[:10] for run in runs})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return (
+        f"{first.device.label}, {first.origin} {when}<br>"
+        f"{first.matmul.dtype} at precision {first.precision}, {first.clock} clock"
+    )
+
+
+def _measured_mark(run: Measurement, mark: str) -> dict[str, object]:
+    symbol = mark if run.origin == "live" else f"{mark}-open"
+    return {"symbol": symbol, "size": 9, "color": INK, "line": {"width": 1.5, "color": INK}}
+
+
+def _bars(middle: Sequence[float], low: Sequence[float], high: Sequence[float]) -> dict[str, object]:
+    """Bars from `low` to `high`, as Plotly wants them: distances from the middle."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [end - value for value, end in zip(middle, high, strict=True)],
+        "arrayminus": [value - end for value, end in zip(middle, low, strict=True)],
+        "thickness": 1.5,
+        "width": 0,
+    }
+
+
+def _add_points(figure: go.Figure, runs: Sequence[Measurement], mark: str) -> None:
+    rates = [run.flops_per_second for run in runs]
+    slow = [run.matmul.flops / run.quartiles[1] for run in runs]
+    fast = [run.matmul.flops / run.quartiles[0] for run in runs]
+    figure.add_scatter(
+        x=[run.matmul.intensity for run in runs],
+        y=rates,
+        error_y=_bars(rates, slow, fast),
+        name=_group_name(runs),
+        mode="markers",
+        marker=_measured_mark(runs[0], mark),
+        hovertext=[_in_words(run) for run in runs],
+        hoverinfo="text",
+    )
+
+
+def _bound(run: Measurement, chip: str | Chip | None, dtype: str | None) -> ceilings.Bound | None:
+    """Return the roofline bound of a run; None where the catalogue has no ceiling for its device."""
+    if chip is not None:
+        return ceilings.bound(run.matmul, _chips(chip)[0], dtype)
+    if run.device.chip is None:
+        return None
+    own = chips.get(run.device.chip)
+    if run.device.devices_per_chip > 1:
+        own = own.per_jax_device()
+    if not own.has_roofline or (dtype or run.matmul.dtype) not in own.peak_flops_per_second:
+        return None
+    return ceilings.bound(run.matmul, own, dtype)
+
+
+def _add_bounds(figure: go.Figure, bounds: Iterable[tuple[str, ceilings.Bound]]) -> None:
+    """Mark the bound in each row: one trace for each chip and dtype."""
+    kinds: dict[tuple[str, str], dict[str, ceilings.Bound]] = {}
+    for row, bound in bounds:
+        kinds.setdefault((bound.dtype, bound.chip.name), {})[row] = bound
+    for ((dtype, name), own), (color, _, _) in zip(kinds.items(), cycle(_STYLES), strict=False):
+        figure.add_scatter(
+            x=[bound.seconds for bound in own.values()],
+            y=list(own),
+            name=f"roofline bound, {dtype} on {name}",
+            mode="markers",
+            marker={
+                "symbol": "line-ns-open",
+                "size": 13,
+                "color": color,
+                "line": {"width": 3, "color": color},
+            },
+            hovertext=[
+                f"{row}: at best {with_prefix(bound.seconds, 's')} on {name}, limited by {bound.limit}"
+                for row, bound in own.items()
+            ],
+            hoverinfo="text",
+        )
+
+
+def _add_times(
+    figure: go.Figure,
+    runs: Sequence[Measurement],
+    bounds: Sequence[ceilings.Bound | None],
+    mark: str,
+    named: bool,
+) -> None:
+    """Mark measured times in their rows; `named` also writes beside each its ratio, or else its time."""
+    seconds = [run.median for run in runs]
+    ratios = [
+        "" if bound is None else f"{run.median / bound.seconds:.3g} x bound"
+        for run, bound in zip(runs, bounds, strict=True)
+    ]
+    figure.add_scatter(
+        x=seconds,
+        y=[_shape(run) for run in runs],
+        error_x=_bars(seconds, [run.quartiles[0] for run in runs], [run.quartiles[1] for run in runs]),
+        name=_group_name(runs),
+        mode="markers+text" if named else "markers",
+        text=[f"  {ratio or with_prefix(value, 's')}" for value, ratio in zip(seconds, ratios, strict=True)],
+        textposition="middle right",
+        textfont={"color": INK, "size": 12},
+        marker=_measured_mark(runs[0], mark),
+        hovertext=[
+            "<br>".join([_in_words(run), *([ratio] if ratio else [])])
+            for run, ratio in zip(runs, ratios, strict=True)
+        ],
+        hoverinfo="text",
+    )
+
+
+def _in_words(run: Measurement) -> str:
+    low, high = run.quartiles
+    return _wrapped(
+        [
+            f"{_shape(run)} in {run.matmul.dtype} on {run.device.label}",
+            f"{with_prefix(run.flops_per_second, _rate_unit(run.matmul.dtype))}, {run.clock} clock",
+            f"median {with_prefix(run.median, 's')}",
+            f"quartiles {with_prefix(low, 's')} to {with_prefix(high, 's')}",
+            f"precision {run.precision}, relative error {run.relative_error:.1e}",
+            f"{run.origin} {run.when[:10]}",
+            *run.notes,
+        ]
+    )
+
+
+def _wrapped(sentences: Iterable[str]) -> str:
+    """Join sentences as lines of a hover box that fits on a phone."""
+    return "<br>".join(line for sentence in sentences for line in textwrap.wrap(sentence, 46))
+
+
+def _shape(run: Measurement) -> str:
+    return f"{run.matmul.m} x {run.matmul.k} x {run.matmul.n}"
+
+
+def _log_axis(axis: Any, title: str, span: tuple[float, float]) -> None:
+    """Make an axis logarithmic over `span`, with a tick for each decade in SI prefixes."""
+    low, high = (float(np.log10(end)) for end in span)
+    powers = range(int(np.ceil(low)), int(np.floor(high)) + 1)
+    texts = [with_prefix(10.0**power, "").split(" ") for power in powers]
+    axis.update(
+        type="log",
+        title={"text": title},
+        range=[low, high],
+        tickvals=[10.0**power for power in powers],
+        ticktext=[f"{float(number):g} {prefix}".strip() for number, prefix in texts],
+    )
+
+
+def _laid_out(figure: go.Figure, title: str, subtitle: str, plot_height: int) -> go.Figure:
+    """Give a figure the house's paper, ink and type, and a legend below that a phone can read."""
+    lines = textwrap.wrap(subtitle, 54)
+    entries = [str(trace.name) for trace in figure.data if trace.showlegend is not False]
+    head = 54 + 16 * len(lines)
+    legend = sum(10 + 17 * (1 + name.count("<br>")) for name in entries)
+    below = 64  # tick labels and the title of the axis
+    large = f'<span style="font-size:18px"><b>{title}</b></span>'
+    figure.update_layout(
+        template="none",
+        title={"text": "<br>".join([large, *lines]), "font": {"size": 12}},
+        font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
+        paper_bgcolor=PAPER,
+        plot_bgcolor=PAPER,
+        margin={"l": 64, "r": 16, "t": head, "b": below},
+        height=head + plot_height + below + legend,
+        showlegend=True,
+        legend={"orientation": "h", "x": 0, "xanchor": "left", "font": {"size": 12}},
+        hoverlabel={"bgcolor": PAPER, "font": {"color": INK, "size": 13}, "align": "left"},
+    )
+    figure.update_layout(
+        title={
+            "xref": "container",
+            "x": 0,
+            "yref": "container",
+            "y": 1,
+            "yanchor": "top",
+            "pad": {"t": 24, "l": 12},
+        },
+        legend={"y": -below / plot_height, "yanchor": "top"},
+    )
+    for axis in (figure.layout.xaxis, figure.layout.yaxis):
+        axis.update(gridcolor=HAIRLINE, linecolor=MUTED, showline=True, zeroline=False, ticks="outside")
+        axis.title.font.size = 13
+    figure.layout.yaxis.automargin = "left"
+    return figure

@@ -1,0 +1,298 @@
+"""Figures hold the numbers of roofline and of measurements, and tell them in words, not by colour alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from pulsewarp import chips, figures, roofline
+from pulsewarp.bench.measurement import MeasuredDevice, Measurement
+from pulsewarp.matmul import Matmul
+
+CPU = MeasuredDevice("cpu", "cpu", None, 1, "Example CPU", 2)
+V5E = MeasuredDevice("tpu", "TPU v5 lite", "tpu_v5e", 1, "Example CPU", 8)
+ROOFED = ["tpu_v5e", "tpu_v7", "h100_sxm", "mi300x"]
+
+
+def run(size: int = 1024, device: MeasuredDevice = CPU, **changes: Any) -> Measurement:
+    plain = Measurement(
+        matmul=Matmul(size, size, size, "bf16"),
+        device=device,
+        clock="device",
+        precision="default",
+        precision_in_program="default",
+        seconds=(1e-3, 2e-3, 3e-3, 4e-3, 5e-3),
+        products_per_repeat=10,
+        compile_seconds=0.1,
+        warmup_calls=3,
+        relative_error=1e-3,
+        error_rows=64,
+        seed=0,
+        versions={"jax": "0.7.2"},
+        when="2026-11-30T12:00:00+00:00",
+    )
+    return dataclasses.replace(plain, **changes)
+
+
+RECORDED = run(2048, origin="recorded")
+
+
+def words(figure: go.Figure) -> str:
+    return " ".join(str(figure.layout.title.text).replace("<br>", " ").split())
+
+
+def lines(figure: go.Figure) -> list[Any]:
+    return [trace for trace in figure.data if trace.mode == "lines"]
+
+
+def check_roofs(ids: list[str], dtype: str) -> None:
+    figure = figures.roofline(ids, dtype=dtype)
+    marks = [trace for trace in figure.data if trace.mode == "markers"]
+    for chip_id, line, mark in zip(ids, lines(figure), marks, strict=True):
+        chip = chips.get(chip_id)
+        peak, slope = chip.peak(dtype), chip.bandwidth_bytes_per_second
+        assert slope is not None
+        x, y = np.asarray(line.x), np.asarray(line.y)
+        np.testing.assert_allclose(y, np.minimum(peak, slope * x))
+        assert (mark.x[0], mark.y[0]) == pytest.approx((peak / slope, peak))
+        assert x[0] <= peak / slope <= x[-1]
+        assert peak / slope in x
+
+
+@pytest.mark.parametrize(("ids", "dtype"), [(ROOFED, "bf16"), (["tpu_v5e", "h100_sxm"], "int8")])
+def test_the_roofs_are_peak_and_bandwidth_of_the_catalogue(ids: list[str], dtype: str) -> None:
+    check_roofs(ids, dtype)
+
+
+@pytest.mark.parametrize(
+    ("name", "faulty"),
+    [
+        (
+            "attainable",
+            lambda chip, dtype, intensity: np.asarray(intensity) * chip.bandwidth_bytes_per_second,
+        ),
+        ("attainable", lambda chip, dtype, intensity: np.full(np.shape(intensity), chip.peak(dtype))),
+        ("ridge_point", lambda chip, dtype: 2 * chip.peak(dtype) / chip.bandwidth_bytes_per_second),
+    ],
+    ids=["no peak", "no slope", "ridge at twice its place"],
+)
+def test_the_check_sees_a_wrong_roof(
+    name: str, faulty: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roofline, name, faulty)
+    with pytest.raises(AssertionError):
+        check_roofs(ROOFED, "bf16")
+
+
+def test_a_measured_point_stands_at_its_intensity_and_median_rate_with_quartiles() -> None:
+    point = figures.roofline("tpu_v5e", [run()]).data[-1]
+    flops = 2 * 1024**3
+    assert point.x[0] == pytest.approx(flops / (3 * 2 * 1024**2))
+    assert point.y[0] == pytest.approx(flops / 3e-3)
+    assert point.y[0] + point.error_y.array[0] == pytest.approx(flops / 2e-3)
+    assert point.y[0] - point.error_y.arrayminus[0] == pytest.approx(flops / 4e-3)
+
+
+def test_live_and_recorded_differ_by_mark_and_by_word() -> None:
+    live, recorded = figures.roofline([], [run(), RECORDED]).data
+    assert not live.marker.symbol.endswith("-open")
+    assert recorded.marker.symbol.endswith("-open")
+    assert "live 2026-11-30" in live.name
+    assert "recorded 2026-11-30" in recorded.name
+    assert "filled = live, open = recorded" in words(figures.roofline([], [RECORDED]))
+
+
+def test_clocks_dtypes_precisions_and_devices_are_told_apart() -> None:
+    runs = [
+        run(),
+        run(clock="call"),
+        run(precision="highest"),
+        run(matmul=Matmul(8, 8, 8, "int8")),
+        run(device=V5E),
+        RECORDED,
+    ]
+    traces = figures.roofline([], runs).data
+    assert len(traces) == len(runs)
+    assert len({trace.name for trace in traces}) == len(runs)
+    assert len({trace.marker.symbol for trace in traces}) == len(runs)
+
+
+def test_days_of_a_group_are_named_from_first_to_last() -> None:
+    later = run(512, when="2026-12-02T12:00:00+00:00")
+    assert "live 2026-11-30 to 2026-12-02" in figures.roofline([], [later, run()]).data[0].name
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        figures.roofline(ROOFED, [run(), RECORDED]),
+        figures.roofline("tpu_v5e"),
+        figures.roofline([]),
+        figures.roofline([], [run()]),
+        figures.measured_against_predicted([run(device=V5E)]),
+        figures.measured_against_predicted([run(), RECORDED]),
+        figures.padding_staircase("tpu_v5e"),
+    ],
+    ids=["roofline", "roofs alone", "nothing", "points alone", "predicted", "measured alone", "padding"],
+)
+def test_every_figure_is_a_value_whose_axes_and_title_say_what_they_are(figure: go.Figure) -> None:
+    assert type(figure) is go.Figure
+    for axis in (figure.layout.xaxis, figure.layout.yaxis):
+        assert (axis.type == "log") == ("log scale" in (axis.title.text or ""))
+    assert figure.layout.title.text
+    assert max(map(len, str(figure.layout.title.text).split("<br>"))) < 90  # tags included: fits a phone
+    assert figure.layout.legend.orientation == "h"
+    assert figure.layout.legend.y < 0
+    for trace in figure.data:
+        assert trace.hovertext is not None
+        assert len(trace.hovertext) == len(trace.x)
+
+
+def test_lines_differ_in_colour_dash_and_mark() -> None:
+    figure = figures.roofline(["tpu_v5e", "tpu_v6e", "h100_sxm", "a100_sxm_80", "mi300x", "b200"])
+    assert len({line.line.color for line in lines(figure)}) == 6
+    assert len({line.line.dash for line in lines(figure)}) == 6
+    assert len({trace.marker.symbol for trace in figure.data if trace.mode == "markers"}) == 6
+
+
+def test_every_point_and_line_lies_inside_the_axes() -> None:
+    figure = figures.roofline(ROOFED, [run(1), run(4096), RECORDED])
+    for trace in figure.data:
+        for values, axis in ((trace.x, figure.layout.xaxis), (trace.y, figure.layout.yaxis)):
+            low, high = axis.range
+            assert np.all(np.log10(np.asarray(values, float)) >= low - 1e-9)
+            assert np.all(np.log10(np.asarray(values, float)) <= high + 1e-9)
+
+
+def test_ticks_carry_the_prefix_and_only_they() -> None:
+    axis = figures.roofline("tpu_v5e").layout.yaxis
+    assert dict(zip(axis.tickvals, axis.ticktext, strict=True))[1e13] == "10 T"
+    assert max(lines(figures.roofline("tpu_v5e"))[0].y) == 1.97e14
+
+
+def test_integers_are_operations_not_flops() -> None:
+    figure = figures.roofline("tpu_v5e", dtype="int8")
+    assert "OP/s" in figure.layout.yaxis.title.text
+    assert "FLOP" not in figure.to_json()
+
+
+def test_the_hover_text_names_limit_and_sources() -> None:
+    line, ridge = figures.roofline("tpu_v5e").data
+    assert "limited by memory" in line.hovertext[0]
+    assert "limited by compute" in line.hovertext[-1]
+    source = chips.get("tpu_v5e").source("bandwidth_bytes_per_second")
+    told = ridge.hovertext[0].replace("<br>", " ")
+    assert source.title in told
+    assert source.date in told
+
+
+def test_a_weak_entry_shows_its_caveat() -> None:
+    weak = next(chip for chip in chips.catalogue() if chip.caveat and chip.has_roofline)
+    ridge = figures.roofline(weak, dtype=next(iter(weak.peak_flops_per_second))).data[1]
+    assert str(weak.caveat).split()[0] in ridge.hovertext[0]
+
+
+def test_a_share_of_a_chip_has_its_own_roof() -> None:
+    share = chips.get("tpu_v7").per_jax_device()
+    whole, half = (max(lines(figures.roofline(chip))[0].y) for chip in ("tpu_v7", share))
+    assert half == whole / 2
+
+
+@pytest.mark.parametrize(
+    ("ids", "dtype", "sentence"),
+    [
+        ("tpu_v9", "bf16", "tpu_v9"),
+        ("tpu_v1", "bf16", "bf16 peak"),
+        ("tpu_v5e", "bf17", "bf17"),
+        ("rubin", "bf16", "projection|peak"),
+    ],
+)
+def test_a_roof_that_nobody_published_is_refused(ids: str, dtype: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        figures.roofline(ids, dtype=dtype)
+
+
+def test_the_ratio_is_median_over_bound_and_is_named() -> None:
+    measurement = run(4096, V5E)
+    figure = figures.measured_against_predicted([measurement])
+    bound, measured = figure.data
+    expected = roofline.bound(measurement.matmul, chips.get("tpu_v5e"))
+    assert bound.x[0] == expected.seconds
+    assert measured.x[0] == 3e-3
+    ratio = f"{3e-3 / expected.seconds:.3g} x bound"
+    assert ratio in measured.text[0]
+    assert ratio in measured.hovertext[0]
+    assert "published ceilings of TPU v5e" in words(figure)
+    assert [note.text for note in figure.layout.annotations] == ["4096 x 4096 x 4096"]
+
+
+def test_one_device_of_two_is_held_against_half_a_chip() -> None:
+    half = MeasuredDevice("tpu", "TPU7x", "tpu_v7", 2, "Example CPU", 8)
+    bound = figures.measured_against_predicted([run(8192, half)]).data[0]
+    assert bound.x[0] == pytest.approx(
+        2 * roofline.bound(Matmul(8192, 8192, 8192), chips.get("tpu_v7")).seconds
+    )
+    assert "one of 2 devices" in bound.name
+
+
+def test_without_a_published_ceiling_only_what_was_measured_is_shown() -> None:
+    figure = figures.measured_against_predicted([run(), RECORDED])
+    assert "No published ceiling is known for Example CPU, 2 cores, so nothing is predicted." in words(figure)
+    assert not any("bound" in trace.name for trace in figure.data)
+
+
+def test_a_dtype_without_a_published_peak_predicts_nothing() -> None:
+    fp32 = run(device=V5E, matmul=Matmul(64, 64, 64, "fp32"))
+    assert "fp32" not in chips.get("tpu_v5e").peak_flops_per_second
+    assert len(figures.measured_against_predicted([fp32]).data) == 1
+
+
+def test_a_chip_that_is_named_must_have_the_ceiling() -> None:
+    fp32 = run(device=V5E, matmul=Matmul(64, 64, 64, "fp32"))
+    with pytest.raises(ValueError, match="No fp32 peak"):
+        figures.measured_against_predicted([fp32], chip="tpu_v5e")
+    assert figures.measured_against_predicted([fp32], chip="tpu_v5e", dtype="bf16").data[0].x[0] > 0
+
+
+def test_no_measurement_is_refused_with_a_remedy() -> None:
+    with pytest.raises(ValueError, match=r"measurements is empty; .* bench\.recorded"):
+        figures.measured_against_predicted([])
+
+
+def check_padding(sides: int) -> None:
+    line = figures.padding_staircase("tpu_v6e", largest=sides).data[0]
+    assert list(line.x) == list(range(1, sides + 1))
+    for side, share in zip(line.x, line.y, strict=True):
+        assert share == pytest.approx((side / (256 * -(-side // 256))) ** 2)
+
+
+def test_padding_is_the_area_of_whole_units() -> None:
+    check_padding(600)
+
+
+def test_the_check_sees_padding_to_the_wrong_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = roofline.tile_padding
+    monkeypatch.setattr(roofline, "tile_padding", lambda matmul, chip: right(matmul, (128, 128)))
+    with pytest.raises(AssertionError):
+        check_padding(600)
+
+
+def test_a_gpu_has_no_systolic_padding() -> None:
+    with pytest.raises(ValueError, match="no systolic matrix unit"):
+        figures.padding_staircase("h100_sxm")
+
+
+@pytest.mark.parametrize("largest", [1, 70000])
+def test_a_staircase_has_a_sensible_length(largest: int) -> None:
+    with pytest.raises(ValueError, match=f"largest is {largest}"):
+        figures.padding_staircase("tpu_v5e", largest=largest)
+
+
+def test_a_page_with_a_figure_needs_no_network() -> None:
+    page = figures.roofline("tpu_v5e").to_html(include_plotlyjs=False, full_html=False)
+    assert "<script src=" not in page
