@@ -28,12 +28,16 @@ def loose_round_robin(eligible: int, last: int) -> int:
 
 def greedy_then_oldest(eligible: int, last: int) -> int:
     """Return the last issued warp if it is eligible, else the oldest."""
-    return last if last >= 0 and eligible >> last & 1 else oldest(eligible, last)
+    if last >= 0 and eligible >> last & 1:
+        return last
+    return (eligible & -eligible).bit_length() - 1
 
 
 def greedy_then_youngest(eligible: int, last: int) -> int:
     """Return the last issued warp if it is eligible, else the youngest."""
-    return last if last >= 0 and eligible >> last & 1 else youngest(eligible, last)
+    if last >= 0 and eligible >> last & 1:
+        return last
+    return eligible.bit_length() - 1
 
 
 Policy = Callable[[int, int], int]

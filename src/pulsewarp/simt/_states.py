@@ -91,7 +91,7 @@ def log(programs: Sequence[Sequence[Instruction]], schedulers: int, issues: Sequ
         return whole
 
     done: Ints = cycle + column("latency")
-    order = np.lexsort((warp % schedulers, cycle))
+    order = np.argsort(cycle * schedulers + warp % schedulers)
     return Log(
         cycle=cycle[order],
         scheduler=(warp % schedulers)[order],
@@ -165,7 +165,8 @@ def _stages(table: Table, times: Ints, openings: Ints, T: int) -> tuple[Any, Any
     arrival[:, :-1][:, table.is_bar] = 0
     needed = np.zeros((W, n + 1), np.int64)
     if n:
-        needed[:, :n] = arrival[:, table.producers].max(axis=2)
+        for producer in table.producers.T:
+            np.maximum(needed[:, :n], arrival[:, producer], out=needed[:, :n])
         # After its last instruction a warp waits for everything in flight, stores included.
         needed[:, n] = arrival[:, :-1].max(axis=1)
     last = np.concatenate([times, np.full((W, 1), T)], axis=1)

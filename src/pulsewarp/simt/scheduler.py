@@ -129,8 +129,11 @@ def simulate(
 
 def _kept(programs: Sequence[Program]) -> tuple[tuple[Instruction, ...], ...]:
     """Return the programs as tuples, equal ones as one object, so that each is compiled once."""
-    same: dict[tuple[Instruction, ...], tuple[Instruction, ...]] = {}
-    seen: dict[int, tuple[Instruction, ...]] = {}
+    held: list[object] = []  # as long as these live, no other object gets their identity
+    by_identity: dict[int, tuple[Instruction, ...]] = {}
+    by_content: dict[tuple[int, ...], tuple[Instruction, ...]] = {}
+    numbers: dict[Instruction, int] = {}
+    number_of: dict[int, int] = {}  # by identity, because hashing every instruction would take half the run
     kept = []
     for w, program in enumerate(programs):
         if isinstance(program, Instruction):
@@ -138,18 +141,24 @@ def _kept(programs: Sequence[Program]) -> tuple[tuple[Instruction, ...], ...]:
                 "programs holds instructions, but must hold one program per warp; "
                 "write [program] * 8 to run one program on 8 warps."
             )
-        if id(program) not in seen:
-            for pc, i in enumerate(program):
-                if not isinstance(i, Instruction):
-                    raise ValueError(f"Instruction {pc} of w{w} is {i!r}, but must be a simt.Instruction.")
+        if id(program) not in by_identity:
             own = tuple(program)
-            seen[id(program)] = same.setdefault(own, own)
-        kept.append(seen[id(program)])
+            held += [program, own]
+            for pc, i in enumerate(own):
+                if id(i) not in number_of:
+                    if not isinstance(i, Instruction):
+                        raise ValueError(
+                            f"Instruction {pc} of w{w} is {i!r}, but must be a simt.Instruction."
+                        )
+                    number_of[id(i)] = numbers.setdefault(i, len(numbers))
+            content = tuple([number_of[id(i)] for i in own])
+            by_identity[id(program)] = by_content.setdefault(content, own)
+        kept.append(by_identity[id(program)])
     if not any(kept):
         raise ValueError(
             f"programs has {len(kept)} warps and no instruction; give at least one warp an instruction."
         )
-    units = {i.unit for program in kept for i in program}
+    units = {i.unit for i in numbers}
     if len(units) > MOST_UNITS:
         raise ValueError(
             f"The programs name {len(units)} units, but may name at most {MOST_UNITS}; merge some."
