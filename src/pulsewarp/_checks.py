@@ -32,12 +32,12 @@ def choice(name: str, value: object, valid: Iterable[str]) -> str:
 
 def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = None, remedy: str = "") -> int:
     """Return `value` as an int when it is a whole number in [least, most]; otherwise raise a ValueError."""
-    wanted = f"a whole number of at least {least}" + (f" and at most {most}" if most is not None else "")
     try:
         number = operator.index(value)
     except TypeError:
-        raise ValueError(f"{name} is {value!r}, but must be {wanted}.{_tail(remedy)}") from None
-    if isinstance(value, bool) or number < least or (most is not None and number > most):
+        number = None
+    if number is None or isinstance(value, bool) or number < least or (most is not None and number > most):
+        wanted = f"a whole number of at least {least}" + (f" and at most {most}" if most is not None else "")
         raise ValueError(f"{name} is {value!r}, but must be {wanted}.{_tail(remedy)}")
     return number
 
@@ -90,11 +90,12 @@ def known_keywords(caller: str, given: Mapping[str, object], valid: Iterable[str
 
 def names_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Make `function` answer an unknown keyword with the nearest valid one; its signature stays as it is."""
-    valid = list(inspect.signature(function).parameters)
+    valid = inspect.signature(function).parameters
 
     @functools.wraps(function)
     def checked(*args: P.args, **given: P.kwargs) -> R:
-        known_keywords(function.__name__, given, valid)
+        if not given.keys() <= valid.keys():
+            known_keywords(function.__name__, given, valid)
         return function(*args, **given)
 
     return checked
