@@ -26,7 +26,8 @@ def chain(n: int, *, ilp: int = 1, latency: int = 4, interval: int = 1) -> Progr
     ilp : int
         Independent chains, the instruction-level parallelism.
     latency, interval : int
-        Cycles. Dependent FFMA take 4 cycles on Volta to Hopper; the interval of 1 is illustrative.
+        Cycles. An FFMA can use another's result after 4 cycles from Volta to Hopper (Jia et al.,
+        arXiv:1804.06826, and later measurements); the interval of 1 is illustrative.
 
     Returns
     -------
@@ -70,8 +71,8 @@ def load_compute(
     repeats, sums : int
         How often, and sums after each load.
     load_latency, load_interval, sum_latency, sum_interval : int
-        Cycles. Illustrative: a load that hits L1 takes 28 to 43 cycles on Volta to Hopper, one from
-        memory several hundred; 18 is short enough to be watched. Dependent FFMA take 4.
+        Cycles. Illustrative, as in `matmul_kernel`: 18 is shorter than any real load, so that it can be
+        watched.
 
     Returns
     -------

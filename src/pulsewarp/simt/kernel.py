@@ -42,9 +42,10 @@ def matmul_kernel(
     threads_per_block : int
         A multiple of 32 up to 1024.
     load_latency, load_interval, sum_latency, store_latency : int
-        Cycles. Illustrative: FFMA to a dependent FFMA takes 4 cycles on Volta to Hopper (Jia et al. 2018 and
-        later measurements); a load that hits L1 takes 28 to 43 and one from memory several hundred, so 18
-        is short enough to be watched, not a measurement. Nothing waits for a store.
+        Cycles. Illustrative: an FFMA can use another's result after 4 cycles from Volta to Hopper, and a
+        load that hits L1 takes 28 (Volta) to 43 (Ada), one from memory several hundred (Jia et al.,
+        arXiv:1804.06826; Luo et al., arXiv:2402.13499). 18 is short enough to be watched, not a measurement.
+        Nothing waits for a store.
 
     Returns
     -------
