@@ -538,8 +538,12 @@ export default {
           panels: [listing.el, slots.el, ...(curve ? [curve.el] : [])],
           resize(wide) {
             at = layout(machine, wide);
-            if (lanes && matrix) below.replaceChildren(valuesBox({ ...header.kernel, letters }, wide, lanes.el, matrix.el));
-            else if (curve && !at.narrow && header.warps <= 16) below.replaceChildren(curve.el);
+            if (lanes && matrix) {
+              const values = valuesLayout({ m: header.kernel.m, n: header.kernel.n, letters }, wide);
+              lanes.letters = values.lanes;
+              matrix.letters = values.matrix;
+              below.replaceChildren(h("div", { class: "pw-values", style: values.style }, lanes.el, matrix.el));
+            } else if (curve && !at.narrow && header.warps <= 16) below.replaceChildren(curve.el);
             else if (curve) slots.el.after(curve.el);
           },
           show(frame) {
@@ -553,7 +557,10 @@ export default {
               future: hidden ? "hidden" : "dimmed",
               sans: style.getPropertyValue("--sans"), mono: style.getPropertyValue("--mono"),
             });
-            set(canvas, { "data-first": firstCycle(at, frame.cycle), "data-cell": at.cell, "data-label": at.label });
+            set(canvas, {
+              "data-first": firstCycle(at, frame.cycle), "data-count": at.count, "data-cell": at.cell, "data-label": at.label,
+              "data-mark": at.mark, "data-rows": at.rows.map((row) => row.y + (at.pitch - at.mark) / 2).join(" "),
+            });
             if (still) return;
             marks.show(palette);
             listing.show(frame.cycle, warp);
@@ -773,38 +780,47 @@ function slotsPanel({ header, columns }, still) {
   };
 }
 
-const MOST_LETTERS = 7;
-
-/** @param {number} value @returns {string} a value, short enough for its cell; the cell's title has all of it */
-function figure(value) {
+/**
+ * A value in at most so many letters: as it is if that fits, else with an exponent; the cell's title has all of it.
+ * @param {number} value
+ * @param {number} letters
+ * @returns {string}
+ */
+function figure(value, letters) {
   const text = Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));
-  return text.length <= MOST_LETTERS ? text : value.toExponential(value < 0 ? 1 : 2).replace("e+", "e");
+  const shorter = [3, 2, 1, 0].map((digits) => value.toExponential(digits).replace("e+", "e"));
+  return [text, ...shorter].find((each) => each.length <= letters) ?? shorter[3];
 }
 
+const MOST_LETTERS = 7;
+
 /**
- * Lanes and result, side by side where the widest value leaves room for both.
+ * How lanes and result share the width: side by side where the widest value leaves room for both.
  * @param {{m: number, n: number, letters: number}} kernel `letters` of the widest value
  * @param {number} wide
- * @param {HTMLElement} lanes
- * @param {HTMLElement} matrix
  */
-function valuesBox({ m, n, letters }, wide, lanes, matrix) {
-  const cell = letters * 8 + 6;
-  const small = m <= MOST_SHOWN_SIDE && n <= MOST_SHOWN_SIDE;
+function valuesLayout({ m, n, letters }, wide) {
   const tight = wide < 560;
+  const size = tight ? 11 : 13;
+  const letter = size * 0.61; // the widest monospace digit, in em
+  const cell = Math.min(letters, MOST_LETTERS) * letter + 8;
   const columns = tight && letters > 5 ? 4 : 8;
-  const beside = !tight && wide >= 8 * cell + 24 + Math.max(176, small ? n * cell + 40 : 0) + 30;
-  const side = Math.max(176, Math.min(Math.round(wide * 0.36), small ? n * cell + 60 : 240));
-  return h("div", {
-    class: "pw-values",
-    style: `--lanes: ${columns}; --value: ${tight ? 11 : 13}px;${beside ? ` grid-template-columns: minmax(0, 1fr) ${side}px` : ""}`,
-  }, lanes, matrix);
+  const small = m <= MOST_SHOWN_SIDE && n <= MOST_SHOWN_SIDE;
+  const side = Math.ceil(Math.max(176, small ? n * cell + 26 : 226));
+  const beside = !tight && wide >= columns * (cell + 3) + 24 + side + 12;
+  /** @param {number} room @param {number} across @returns {number} */
+  const fitting = (room, across) => Math.floor((room / across - 8) / letter);
+  return {
+    style: `--lanes: ${columns}; --value: ${size}px;${beside ? ` grid-template-columns: minmax(0, 1fr) ${side}px` : ""}`,
+    lanes: Math.min(MOST_LETTERS, fitting((beside ? wide - side - 12 : wide) - 24, columns)),
+    matrix: Math.min(MOST_LETTERS, fitting((beside ? side : wide) - 24, n)),
+  };
 }
 
 /** @param {ArrayLike<number>} values @returns {number} letters of the longest as shown, at least 3 */
 function longest(values) {
   let most = 3;
-  for (let i = 0; i < values.length; i++) if (values[i] !== 0) most = Math.max(most, figure(values[i]).length);
+  for (let i = 0; i < values.length; i++) if (values[i] !== 0) most = Math.max(most, figure(values[i], MOST_LETTERS).length);
   return most;
 }
 
@@ -840,6 +856,7 @@ function lanePanel(packed, issueCycles) {
   const el = h("section", { class: "pw-panel pw-lanes" }, h("header", {}, title), h("ol", {}, ...cells.map((cell) => cell.el)));
   return {
     el,
+    letters: MOST_LETTERS,
     /** @param {number} t @param {number} w */
     show(t, w) {
       const last = lastIssued(packed, issueCycles, t, w);
@@ -852,7 +869,7 @@ function lanePanel(packed, issueCycles) {
       cells.forEach(({ el: cell, parts: [, value, owner] }, l) => {
         const i = w * 32 + l;
         const v = last && l < on ? columns.values[offsets[w] + last.pc * 32 + l] : null;
-        write(value, l >= on ? "off" : v === null ? "–" : figure(v));
+        write(value, l >= on ? "off" : v === null ? "–" : figure(v, this.letters));
         write(owner, l < on ? `C${Math.floor(i / n)},${i % n}` : "");
         set(cell, {
           class: `${l >= on ? "pw-off" : last && t < last.lands ? "pw-flying" : ""} pw-role-${last?.line.role ?? "none"}`,
@@ -884,6 +901,7 @@ function matrixPanel(packed, issueCycles) {
   };
   return {
     el,
+    letters: MOST_LETTERS,
     /** @param {number} t @param {number} selected @param {Palette} palette */
     show(t, selected, palette) {
       const states = issueCycles.map((_, w) => state(t, w));
@@ -897,7 +915,7 @@ function matrixPanel(packed, issueCycles) {
         if (stored) done += 1;
         if (!to) {
           const v = sum < 0 ? null : columns.values[offsets[w] + sum * 32 + l];
-          write(cells[i], v === null ? "" : figure(v));
+          write(cells[i], v === null ? "" : figure(v, this.letters));
           set(cells[i], { title: `C[${Math.floor(i / n)}, ${i % n}]${v === null ? "" : `: ${v}`}`, class: stored ? "pw-stored" : sum < 0 ? "pw-empty" : "pw-partial", "data-selected": w === selected });
           continue;
         }

@@ -177,7 +177,7 @@ def _packed(trace: simt.WarpTrace, latencies: str) -> str:
         "title": _title(trace),
         "rule": _RULE,
         "simplified": _SIMPLIFIED + _schedulers_note(trace.schedulers),
-        "costs": _costs(programs, latencies),
+        "costs": _costs(programs, latencies, trace.max_outstanding),
         "cycles": trace.cycles,
         "warps": trace.warps,
         "schedulers": trace.schedulers,
@@ -209,9 +209,14 @@ def _packed(trace: simt.WarpTrace, latencies: str) -> str:
         else np.zeros((trace.cycles, 0), np.int64),
     }
     if trace.kernel is not None:
-        header["kernel"], header["active_lanes"], values = _lane_values(trace.kernel)
-        if values is not None:
+        values = np.concatenate([each.ravel() for each in trace.kernel.lane_values])
+        if values.size <= MOST_VALUES:
             columns["values"] = values
+            header["kernel"] = _kernel(trace.kernel)
+            header["active_lanes"] = list(trace.kernel.active_lanes)
+        else:
+            few = f"{values.size} lane values are too many to show; at most {MOST_VALUES} are."
+            header["simplified"] += f" {few}"
     codings: dict[str, Any] = dict.fromkeys(("pc", "until", "used", "slots", "lost", "sentence"), "delta")
     return pack("warp", header, columns, codings)
 
@@ -232,7 +237,7 @@ def _schedulers_note(schedulers: int) -> str:
     return "" if schedulers == 4 else f" An SM since Volta has 4 schedulers; this one has {schedulers}."
 
 
-def _costs(programs: Sequence[Sequence[simt.Instruction]], latencies: str) -> str:
+def _costs(programs: Sequence[Sequence[simt.Instruction]], latencies: str, most_loads: int | None) -> str:
     """Return the latency of each kind of instruction, and where it comes from, in one line."""
     found: dict[str, dict[str, None]] = {}
     for program in programs:
@@ -241,7 +246,8 @@ def _costs(programs: Sequence[Sequence[simt.Instruction]], latencies: str) -> st
                 busy = f", unit busy {i.interval}" if i.interval > 1 else ""
                 found.setdefault(i.mnemonic, {})[f"{i.latency}{busy}"] = None
     parts = [f"{name} {' or '.join(list(costs)[:3])}" for name, costs in list(found.items())[:4]]
-    return f"cycles until the result ({latencies}): {', '.join(parts)}"
+    limit = f"; at most {most_loads} load{'s' * (most_loads > 1)} in flight" if most_loads is not None else ""
+    return f"cycles until the result ({latencies}): {', '.join(parts)}{limit}"
 
 
 def _listing(program: Sequence[simt.Instruction], kernel: simt.Kernel | None) -> list[dict[str, Any]]:
@@ -263,15 +269,11 @@ def _listing(program: Sequence[simt.Instruction], kernel: simt.Kernel | None) ->
     return lines
 
 
-def _lane_values(kernel: simt.Kernel) -> tuple[dict[str, Any], list[int], NDArray[Any] | None]:
-    """Return what the scene needs of the kernel, and all lane values in one row where they are few enough."""
+def _kernel(kernel: simt.Kernel) -> dict[str, Any]:
+    """Return the shape of C, and where each warp's values begin in the one row they travel in."""
     m, n = kernel.result.shape
     sizes = [values.size for values in kernel.lane_values]
-    about = {"m": m, "n": n, "k": kernel.a.shape[1], "offsets": np.cumsum([0, *sizes])[:-1].tolist()}
-    if sum(sizes) > MOST_VALUES:
-        return {**about, "values": False}, list(kernel.active_lanes), None
-    values = np.concatenate([each.ravel() for each in kernel.lane_values])
-    return {**about, "values": True}, list(kernel.active_lanes), values
+    return {"m": m, "n": n, "offsets": np.cumsum([0, *sizes])[:-1].tolist()}
 
 
 def _stills(trace: simt.WarpTrace, chapters: Sequence[tuple[int, str]]) -> list[int]:
