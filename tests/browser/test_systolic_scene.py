@@ -340,7 +340,8 @@ def test_the_activity_picture_is_the_schedule(show):
             ".sy-activity",
             """(canvas) => {
               const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-              return Array.from({ length: data.length / 4 }, (_, i) => [...data.slice(4 * i, 4 * i + 3)].join());
+              const tone = (_, i) => [...data.slice(4 * i, 4 * i + 3)].join();
+              return Array.from({ length: data.length / 4 }, tone);
             }""",
         )
         working = np.isin(np.array(pixels).reshape(30, 40), ["0,114,178", "125,190,224"])

@@ -118,10 +118,23 @@ export function readRun({ header, columns, shapes }) {
     exits.get(t)?.push({ col, m, n, final: final === 1 });
   }
 
+  const finals = Float64Array.from(columns.final).sort();
+
+  /** How many elements of C have left for good by cycle t. @param {number} t */
+  function gone(t) {
+    let [low, high] = [0, finals.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (finals[middle] <= t) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
   return {
     header, columns, R, C, T, M, K, N, roles: /** @type {Record<Register, Letter>} */ (roles), axes, folds, loads, stream, kept, sizes, exits,
     phases: /** @type {string[]} */ (header.phases),
-    foldAt, sum, element, cell,
+    foldAt, sum, element, cell, gone,
     large: Math.max(R, C) > VALUES_UP_TO,
     listed: "exits" in columns,
     /** @param {number} t */
@@ -263,10 +276,8 @@ export function frameWords(run, t) {
   }
   const leaving = run.exits.get(t) ?? [];
   if (!leaving.length) {
-    let gone = 0;
-    for (const cycle of run.columns.final) if (cycle <= t) gone += 1;
     const now = run.listed ? "No sum leaves in this cycle; " : "";
-    return [first, `${now}${number(gone)} of ${number(run.M * run.N)} elements of C have left the array.`];
+    return [first, `${now}${number(run.gone(t))} of ${number(run.M * run.N)} elements of C have left the array.`];
   }
   const list = leaving.slice(0, 4).map(({ m, n }) => `C[${m},${n}] = ${exact(run.leaving(t, m, n), run.header.accumulator)}`);
   const more = leaving.length > 4 ? ` and ${leaving.length - 4} more` : "";
@@ -348,21 +359,27 @@ export function layout(run, chars, width, still) {
   const other = run.loads ? "held" : "down";
   const otherChars = chars[run.roles[other]];
   const chip = Math.max(26, rightChars * MONO12 + 10);
-  const slots = still ? 0 : Math.max(2, Math.min(width < 480 ? 2 : width < 620 ? 3 : 4, Math.floor(160 / (chip + 4))));
+  const most = still || run.large ? 0 : Math.max(2, Math.min(width < 480 ? 2 : width < 620 ? 3 : 4, Math.floor(160 / (chip + 4))));
   const label = run.large ? 30 : 0; // row numbers beside a window
-  const queue = slots && !run.large ? slots * (chip + 4) + 12 : 0;
-  const forms = /** @type {const} */ ([
-    ["full", Math.max(86, (5 + otherChars + rightChars) * MONO12 + 20, (3 + otherChars + rightChars) * MONO12 + 12, (4 + chars.c) * MONO12 + 14), 78],
-    ["stack", Math.max(48, (2 + Math.max(rightChars, otherChars, chars.c)) * MONO12 + 14), 58],
-    ["compact", Math.max(30, chars.c * MONO11 + 5), 34],
-  ]);
-  const least = run.large ? 0 : queue;
-  const [form, cellW, cellH] = (still ? forms.slice(2) : run.large ? forms.slice(1) : forms).find(([, wide]) => label + least + cols * (wide + gap) <= width)
-    ?? [/** @type {const} */ ("dot"), Math.max(14, Math.floor((width - least - label) / cols) - gap), 26];
+  /** @param {number} slots */
+  const queue = (slots) => (slots ? slots * (chip + 4) + 12 : 0);
+  const forms = {
+    full: [Math.max(86, (5 + otherChars + rightChars) * MONO12 + 20, (3 + otherChars + rightChars) * MONO12 + 12, (4 + chars.c) * MONO12 + 14), 78],
+    stack: [Math.max(48, (2 + Math.max(rightChars, otherChars, chars.c)) * MONO12 + 14), 58],
+    compact: [Math.max(30, chars.c * MONO11 + 5), 34],
+  };
+  // From the most telling to the least: values matter more than how far ahead the queue is seen.
+  /** @type {["full" | "stack" | "compact", number][]} */
+  const wishes = [["full", most], ["stack", most], ["stack", 2], ["stack", 1], ["compact", 2], ["compact", 1], ["compact", 0]];
+  const fits = wishes.find(([form, slots]) => slots <= most && !(still && form !== "compact") && !(run.large && form === "full")
+    && label + queue(slots) + cols * (forms[form][0] + gap) <= width);
+  const slots = fits ? fits[1] : Math.min(2, most);
+  const form = fits ? fits[0] : /** @type {const} */ ("dot");
+  const [cellW, cellH] = fits ? forms[fits[0]] : [Math.max(14, Math.floor((width - queue(slots) - label) / cols) - gap), 26];
   const above = run.large ? 22 : still ? 4 : (run.loads ? 2 : 3) * 24 + 26;
-  const left = label + queue;
+  const left = label + queue(slots);
   return {
-    span, form, cellW: Math.floor(cellW), cellH, gap, rows, cols, chip, slots: run.large ? 0 : slots, left, above,
+    span, form, cellW: Math.floor(cellW), cellH, gap, rows, cols, chip, slots, left, above,
     width: left + cols * (Math.floor(cellW) + gap),
     height: above + rows * (cellH + gap) + (run.large || still ? 4 : 44),
     /** @param {number} c */
@@ -574,8 +591,10 @@ function makeArray(run, prefix, still) {
       write(out.value, "");
     }
     for (const { col, m, n, final } of run.exits.get(t) ?? []) {
-      write(below[col].name, `${final ? "" : "so far "}C[${m},${n}]`);
-      write(below[col].value, short(run.leaving(t, m, n)));
+      const value = short(run.leaving(t, m, n));
+      const fits = Math.max(value.length * 7.9, 7 * MONO11) <= cellW + place.gap; // else the caption says it
+      write(below[col].name, fits ? `${final ? "" : "so far "}C[${m},${n}]` : "");
+      write(below[col].value, fits ? value : "\u2193");
     }
   }
 
@@ -596,6 +615,8 @@ const TONES = {
   light: { unused: [246, 248, 250], waits: [213, 203, 222], works: [0, 114, 178], stripe: [125, 190, 224], done: [213, 219, 225] },
   dark: { unused: [27, 34, 41], waits: [84, 66, 98], works: [86, 177, 232], stripe: [30, 88, 124], done: [57, 66, 76] },
 };
+/** A colour as one little-endian word of an image. @param {number[]} tone */
+const pixel = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 /** Of so many steps of the stream the first few are marked: one sees the stream move though all cells work. */
 const STRIPE = { every: 16, steps: 4 };
 
@@ -612,12 +633,10 @@ function makeActivity(run) {
   const frame = h("div", { class: "sy-window" });
   const el = h("div", { class: "sy-map" }, canvas, frame);
 
-  /** @param {number[]} tone */
-  const pack = ([red, green, blue]) => (255 << 24) | (blue << 16) | (green << 8) | red;
   /** @param {number} t @param {string} theme @param {number[]} selected @param {number} span */
   function show(t, theme, selected, span) {
     const tones = TONES[theme] ?? TONES.light;
-    const [unused, waits, works, stripe, done] = ["unused", "waits", "works", "stripe", "done"].map((name) => pack(tones[name]));
+    const [unused, waits, works, stripe, done] = ["unused", "waits", "works", "stripe", "done"].map((name) => pixel(tones[name]));
     const fold = run.foldAt(t);
     const { start, length } = run.columns;
     const base = fold.index * R * C;
@@ -662,6 +681,7 @@ function makeProduct(run) {
   /** @type {Record<string, {tile: SVGRectElement, image: CanvasRenderingContext2D | null}>} */
   let maps = {};
   let values = false; // every element with its number
+  let painted = ""; // what C's map shows, so that it is painted only when that changes
   let separate = false; // every element on its own, else as a map
 
   /** @param {number} width */
@@ -678,6 +698,7 @@ function makeProduct(run) {
     blocks.a = { ...blocks.a, x: 0, y: K * high + gap + title };
     blocks.b = { ...blocks.b, x: K * scale + gap, y: title };
     blocks.c = { ...blocks.c, x: K * scale + gap, y: K * high + gap + title };
+    painted = "";
     svg.replaceChildren();
     set(svg, { width, height: blocks.a.y + M * high + 20 });
     elements = {};
@@ -714,9 +735,7 @@ function makeProduct(run) {
 
   /** @param {number} t @param {number[]} selected @param {string} theme */
   function show(t, selected, theme) {
-    let complete = 0;
-    const { final } = run.columns;
-    for (let i = 0; i < final.length; i++) if (final[i] <= t) complete += 1;
+    const complete = run.gone(t);
     write(note, `${number(complete)} of ${number(M * N)} have left`);
     set(svg, { "aria-label": `${complete} of ${M * N} elements of C have left the array` });
     if (separate) showElements(t, selected);
@@ -769,16 +788,17 @@ function makeProduct(run) {
       });
     }
     const { image } = maps.c;
-    if (!image) return;
+    const state = `${run.gone(t)} ${theme} ${Number(image?.canvas.width)}`;
+    if (!image || state === painted) return;
+    painted = state;
     const { width: w, height: hgt } = image.canvas;
     const data = image.createImageData(w, hgt);
-    const done = theme === "dark" ? [240, 154, 74] : [176, 84, 0];
+    const pixels = new Uint32Array(data.data.buffer);
+    const done = pixel(theme === "dark" ? [240, 154, 74] : [176, 84, 0]);
+    const open = pixel(tones.unused);
     for (let y = 0; y < hgt; y++) {
-      for (let x = 0; x < w; x++) {
-        const i = Math.floor((y * M) / hgt) * N + Math.floor((x * N) / w);
-        const [red, green, blue] = run.columns.final[i] <= t ? done : tones.unused;
-        data.data.set([red, green, blue, 255], 4 * (y * w + x));
-      }
+      const row = Math.floor((y * M) / hgt) * N;
+      for (let x = 0; x < w; x++) pixels[y * w + x] = run.columns.final[row + Math.floor((x * N) / w)] <= t ? done : open;
     }
     image.putImageData(data, 0, 0);
   }
@@ -885,7 +905,7 @@ function mount(run, { signal, still, prefix, select, point }) {
 
   const product = makeProduct(run);
   const curve = chart({
-    title: "cells working, by cycle", values: run.columns.busy, most: run.R * run.C, signal,
+    title: "cells working", values: run.columns.busy, most: run.R * run.C, signal,
     summary: `Cells working in each cycle, of ${run.R * run.C}`,
   });
   const bill = ledger({ title: "ledger so far", rows: ledgerRows(run) });
@@ -907,7 +927,7 @@ function mount(run, { signal, still, prefix, select, point }) {
     resize(width) {
       const beside = activity && width >= 740;
       array.resize(beside ? Math.min(width - 276, 560) : width);
-      activity?.resize(beside ? Math.min(width - array.width() - 20, 512) : Math.min(width, 512));
+      activity?.resize(beside ? Math.min(width - array.width() - 20, 512) : Math.min(width, 400));
     },
     show(frame) {
       ({ cycle, selected: shown, theme } = frame);

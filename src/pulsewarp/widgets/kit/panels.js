@@ -4,7 +4,7 @@
 //   const bill = ledger({ title: "ledger so far", rows: [{ label, text: (t) => "48 of 160", help }] });
 //   panels: [curve.el, bill.el]   and in show(frame):  curve.show(frame.cycle); bill.show(frame.cycle);
 
-import { h, s, set, write } from "./dom.js";
+import { h, s, set, uniquePrefix, write } from "./dom.js";
 import { width } from "./theme.js";
 
 /** @param {number} x @returns {string} */
@@ -18,7 +18,10 @@ const number = (x) => x.toLocaleString("en-US");
 export function chart({ title, values, most, unit = "cycle", summary, signal, hidden = true }) {
   const HEIGHT = 76;
   const now = h("b", { class: "pw-now" });
-  const past = s("path", { class: "pw-past" });
+  // The whole curve is drawn once; what lies after the playhead is clipped away, which costs nothing a frame.
+  const clip = `${uniquePrefix()}-past`;
+  const edge = s("rect", { y: 0, height: HEIGHT + 20 });
+  const past = s("path", { class: "pw-past", "clip-path": `url(#${clip})` });
   const rest = s("path", { class: "pw-rest" });
   const bar = s("rect", { class: "pw-present" });
   const scale = s("text", { class: "pw-scale", x: 0, y: 10 }, number(most));
@@ -27,7 +30,7 @@ export function chart({ title, values, most, unit = "cycle", summary, signal, hi
   const last = s("text", { class: "pw-scale", y: HEIGHT + 32, "text-anchor": "end" }, number(values.length - 1));
   const middle = s("text", { class: "pw-scale", y: HEIGHT + 32, "text-anchor": "middle" }, unit);
   const svg = s("svg", { class: "pw-chart", height: HEIGHT + 36, role: "img", "aria-label": summary },
-    axis, scale, first, middle, last, rest, past, bar);
+    s("defs", {}, s("clipPath", { id: clip }, edge)), axis, scale, first, middle, last, rest, past, bar);
   const el = h("section", { class: "pw-panel" },
     h("header", {}, h("h4", {}, title), now), svg);
 
@@ -56,7 +59,7 @@ export function chart({ title, values, most, unit = "cycle", summary, signal, hi
 
   const draw = () => {
     if (!wide) return;
-    set(past, { d: bars(0, cycle) });
+    set(edge, { width: x(cycle) });
     const bin = Math.max(x(1) - (x(1) > 5 ? 1 : 0), 2);
     set(bar, { x: x(cycle), width: bin, y: Math.min(y(values[cycle]), y(0) - 1), height: Math.max(1, y(0) - y(values[cycle])) });
   };
@@ -65,6 +68,7 @@ export function chart({ title, values, most, unit = "cycle", summary, signal, hi
     set(axis, { d: `M0 ${y(0) + 0.5}H${wide}M0 ${y(most) - 0.5}H${wide}` });
     set(last, { x: wide });
     set(middle, { x: wide / 2 });
+    set(past, { d: bars(0, values.length) });
     if (!hidden) set(rest, { d: bars(0, values.length) });
     draw();
   });
