@@ -371,7 +371,7 @@ export function layout(run, chars, width, still) {
   // From the most telling to the least: values matter more than how far ahead the queue is seen.
   /** @type {["full" | "stack" | "compact", number][]} */
   const wishes = [["full", most], ["stack", most], ["stack", 2], ["stack", 1], ["compact", 2], ["compact", 1], ["compact", 0]];
-  const fits = wishes.find(([form, slots]) => slots <= most && !(still && form !== "compact") && !(run.large && form === "full")
+  const fits = wishes.find(([form, slots]) => slots <= most && !((still || run.large) && form === "full")
     && label + queue(slots) + cols * (forms[form][0] + gap) <= width);
   const slots = fits ? fits[1] : Math.min(2, most);
   const form = fits ? fits[0] : /** @type {const} */ ("dot");
@@ -646,6 +646,7 @@ function makeActivity(run) {
       pixels[i] = begins < 0 ? unused : step < 0 ? waits : step >= length[base + i] ? done : step % STRIPE.every < STRIPE.steps ? stripe : works;
     }
     context.putImageData(image, 0, 0);
+    frame.hidden = span === 0;
     const at = windowAt(run, selected, span);
     frame.style.left = `${(100 * at.left) / C}%`;
     frame.style.top = `${(100 * at.top) / R}%`;
@@ -969,7 +970,9 @@ function open(packed) {
   const run = readRun(packed);
   const { header, R, C, T } = run;
   const marks = chapters(run);
-  const stills = [...new Set([...marks.slice(0, 4).map(({ cycle }) => cycle), Math.floor(T / 2), T - 1])].sort((x, y) => x - y);
+  // The film: the middle of each of the first chapters, between the first cycle and the last.
+  const middles = marks.slice(0, 4).map(({ cycle }, i) => Math.floor((cycle + (marks[i + 1]?.cycle ?? T)) / 2));
+  const stills = [...new Set([0, ...middles, T - 1])].sort((x, y) => x - y);
   const title = header.flow[0].toUpperCase() + header.flow.slice(1);
   return {
     title: `${title} array, ${R} × ${C}`,

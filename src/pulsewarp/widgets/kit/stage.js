@@ -225,7 +225,12 @@ function play(scene, { root, model, signal }) {
     }),
   });
   visibility(root, signal, (seen) => time.setVisible(seen));
-  const repaint = new MutationObserver(() => paint(time.now()));
+  /** Stills of the film, each redrawn for a theme. @type {((tone: string) => void)[]} */
+  const drawn = [];
+  const repaint = new MutationObserver(() => {
+    paint(time.now());
+    for (const draw of drawn) draw(root.dataset.theme ?? "light");
+  });
   repaint.observe(root, { attributes: true, attributeFilter: ["data-theme"] });
   signal.addEventListener("abort", () => repaint.disconnect(), { once: true });
   if (picture.resize) {
@@ -243,13 +248,14 @@ function play(scene, { root, model, signal }) {
     for (const t of scene.stills) {
       const one = scene.mount({ signal, still: true, prefix: `${prefix}-still-${t}`, select: () => {}, point: () => {} });
       one.resize?.(320);
-      one.show({ cycle: t, playing: false, selected: [], theme: "light" });
+      drawn.push((tone) => one.show({ cycle: t, playing: false, selected: [], theme: tone }));
       const words = scene.clockText(t);
       const open = h("button", { type: "button", class: "pw-link" }, words.now);
       open.addEventListener("click", () => time.seek(t), { signal });
       film.append(h("figure", {}, h("div", { class: "pw-still", "aria-hidden": "true" }, one.el),
-        h("figcaption", {}, open, h("span", {}, `${words.phase}. ${scene.caption(t, []).join(" ")}`))));
+        h("figcaption", {}, open, h("span", {}, scene.caption(t, []).join(" ")))));
     }
+    for (const draw of drawn) draw(root.dataset.theme ?? "light");
   };
   media("(prefers-reduced-motion: reduce)", signal, (reduce) => {
     still = reduce;
