@@ -64,19 +64,17 @@ export function verdict({ given, choices, within, outcome }) {
   if (factor === null) return { right: false, words: `Off by ${figure(Math.abs(guess - outcome.number))}.` };
   const way = guess > outcome.number ? "too high" : "too low";
   const right = factor <= within;
-  return { right, words: `${right ? "Close enough: y" : "Y"}ours is ${figure(factor)} times ${way}.` };
+  return { right, words: `${right ? "Close enough: y" : "Y"}ours is ${times(factor)}${way}.` };
 }
 
-/**
- * A number for reading: three digits where it is not whole.
- * @param {number} value
- * @returns {string}
- */
+/** @param {number} value @returns {string} a number for reading: three digits where it is not whole */
 function figure(value) {
-  if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value);
-  const shown = Number(value.toPrecision(3));
-  // 1.004 would read "1", which would be a lie about a wrong answer.
-  return shown === 1 ? "just over 1" : String(shown);
+  return Number.isInteger(value) && Math.abs(value) < 1e9 ? String(value) : String(Number(value.toPrecision(3)));
+}
+
+/** @param {number} factor @returns {string} "1 times too low" would say that a wrong answer is right */
+function times(factor) {
+  return figure(factor) === "1" ? "a little " : `${figure(factor)} times `;
 }
 
 // ---------------------------------------------------------------------------------------------- render
