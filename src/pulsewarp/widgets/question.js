@@ -134,7 +134,7 @@ export default {
       if (outcome.problem) return [h("p", { class: "pw-problem" }, outcome.problem)];
       if (outcome.answer === undefined) return [h("p", { class: "pw-waiting" }, model.get("live") === false ? NO_KERNEL : COMPUTING)];
       const { right, words } = verdict(asked);
-      if (given) set(root, { "data-right": right });
+      if (given) set(root, { "data-right": String(right) });
       const tail = asked.choices.length || !unit ? "" : ` ${unit}`;
       const rows = h("dl", {},
         h("dt", {}, "Computed"), h("dd", { class: "pw-answer" }, marked(outcome.answer), tail));
