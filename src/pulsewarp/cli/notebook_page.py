@@ -84,7 +84,8 @@ def _execute(notebook: Any, source: Path, timeout_seconds: int) -> None:
         resources={"metadata": {"path": str(source.resolve().parent)}},
     )
     # One renderer, whatever the notebook's host would use: the figure as data, drawn by the page itself.
-    environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype"}
+    # Predictions answer in the page, which has no kernel to ask: their answers are computed now.
+    environment = {**os.environ, "PLOTLY_RENDERER": "plotly_mimetype", "PULSEWARP_EXPORT": "1"}
     try:
         # The kernel's own start-up log would land between our lines; errors in cells come as outputs.
         client.execute(env=environment, stderr=subprocess.DEVNULL)
