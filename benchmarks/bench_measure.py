@@ -38,7 +38,7 @@ def bench_device_clock() -> dict[str, Any]:
         return lax.fori_loop(0, LENGTH, step, (a, jax.numpy.zeros((512, 512))))
 
     factors = jax.device_put(live._factors(jax, PRODUCT, seed=0))
-    ours, _ = live._compile(jax, live.chain(jax, PRODUCT, "highest", LENGTH), factors)
+    ours, _, _ = live._compile(jax, live.chain(jax, PRODUCT, "highest", LENGTH), factors)
     theirs = by_hand.lower(*factors).compile()
     seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS + 3):
@@ -54,7 +54,7 @@ def bench_call_clock() -> dict[str, Any]:
     import jax
 
     factors = jax.device_put(live._factors(jax, PRODUCT, seed=0))
-    ours, _ = live._compile(jax, live.single(jax, PRODUCT, "highest"), factors)
+    ours, _, _ = live._compile(jax, live.single(jax, PRODUCT, "highest"), factors)
     theirs = jax.jit(lambda a, b: jax.lax.dot(a, b, precision="highest"))
     mine: list[float] = []
     yours: list[float] = []

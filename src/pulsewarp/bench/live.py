@@ -397,12 +397,12 @@ def _time(
     a, b = _factors(jax, matmul, seed)
     on_device = jax.block_until_ready(jax.device_put((a, b), jax.local_devices()[0]))
     length = 1
-    program, compile_seconds = _compile(jax, single(jax, matmul, precision), on_device)
+    program, compile_seconds, text = _compile(jax, single(jax, matmul, precision), on_device)
     if clock == "device":
         estimate = min(_call(jax, program, on_device)[0] for _ in range(2))
         for _ in range(2):  # a call's dispatch hides how fast a small product is: look twice
             length = max(2, min(_LONGEST_CHAIN, math.ceil(_CHAIN_SECONDS / estimate)))
-            program, compile_seconds = _compile(jax, chain(jax, matmul, precision, length), on_device)
+            program, compile_seconds, text = _compile(jax, chain(jax, matmul, precision, length), on_device)
             warm = _warm_up(jax, program, on_device)
             if min(warm) > _CHAIN_SECONDS / 2 or length == _LONGEST_CHAIN:
                 break
@@ -420,7 +420,7 @@ def _time(
         ),
         clock=clock,
         precision=precision,
-        precision_in_program=precision_of(program.as_text()),
+        precision_in_program=precision_of(text),
         seconds=per_product,
         products_per_repeat=length,
         compile_seconds=compile_seconds,
@@ -532,11 +532,15 @@ def chain(
     return run
 
 
-def _compile(jax: ModuleType, function: Callable[..., Any], arguments: tuple[Any, Any]) -> tuple[Any, float]:
-    """Compile for these arguments; also the seconds that lowering and compiling took."""
+def _compile(
+    jax: ModuleType, function: Callable[..., Any], arguments: tuple[Any, Any]
+) -> tuple[Any, float, str]:
+    """Compile for these arguments; also the seconds it took, and the program's text after and before."""
     start = time.perf_counter()
-    program = jax.jit(function).lower(*arguments).compile()
-    return program, time.perf_counter() - start
+    lowered = jax.jit(function).lower(*arguments)
+    program = lowered.compile()
+    seconds = time.perf_counter() - start
+    return program, seconds, f"{program.as_text()}\n{lowered.as_text()}"
 
 
 def _call(jax: ModuleType, program: Any, arguments: tuple[Any, Any]) -> tuple[float, Any]:
@@ -613,7 +617,8 @@ def precision_of(program_text: str) -> str:
     Parameters
     ----------
     program_text : str
-        Optimised HLO.
+        Optimised HLO, followed by the StableHLO that it was made from: where the compiler put a
+        call into a library in place of a product, only the latter still names the precision.
 
     Returns
     -------
@@ -625,7 +630,9 @@ def precision_of(program_text: str) -> str:
     >>> precision_of("dot(%a, %b), operand_precision={highest,highest}")
     'highest'
     """
-    found = re.search(r'operand_precision"?\s*[=:]\s*[\[{]"?(\w+)', program_text)
+    found = re.search(r'operand_precision"?\s*[=:]\s*[\[{]"?(\w+)', program_text) or re.search(
+        r"\bprecision = \[(\w+)", program_text
+    )
     return found.group(1).lower() if found else "default"
 
 
