@@ -277,9 +277,14 @@ function play(scene, { root, model, signal }) {
  */
 function drawTable(holder, table) {
   const [first, ...others] = table.head;
+  /** Numbers line up on the right, words on the left. @param {string | number | undefined} value */
+  const kind = (value) => ({ class: typeof value === "string" && /^[a-z]/i.test(value) ? "pw-words" : null });
+  const top = table.rows[0] ?? [];
   holder.replaceChildren(h("table", {}, h("caption", {}, table.caption),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first), ...others.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, ...table.rows.map(([name, ...values]) => h("tr", {}, h("th", { scope: "row" }, name), ...values.map((value) => h("td", {}, value)))))));
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first),
+      ...others.map((name, i) => h("th", { scope: "col", ...kind(top[i + 1]) }, name)))),
+    h("tbody", {}, ...table.rows.map(([name, ...values]) => h("tr", {}, h("th", { scope: "row" }, name),
+      ...values.map((value) => h("td", kind(value), value)))))));
 }
 
 /**
