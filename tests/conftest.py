@@ -22,11 +22,13 @@ TYPES_CHECKED_AT_RUN_TIME = os.environ.get("PULSEWARP_BEARTYPE") == "1"
 
 if TYPES_CHECKED_AT_RUN_TIME:
     # Before anything imports the package: the claw rewrites modules as they load. Readers pay nothing.
+    from beartype import BeartypeConf
     from beartype.claw import beartype_package
 
     if "pulsewarp" in sys.modules:
         raise RuntimeError("pulsewarp was imported before its run-time type checks could be switched on")
-    beartype_package("pulsewarp")
+    # PEP 484: an int may stand where a float is asked for, as mypy reads our signatures too.
+    beartype_package("pulsewarp", conf=BeartypeConf(is_pep484_tower=True))
 
 from find_browser import NoBrowserError, find_browser  # noqa: E402  # needs the path above
 

@@ -216,6 +216,7 @@ def _page(title: str, body: str, *, figures: bool, name: str) -> str:
         style=_STYLE + _code_colours(),
         plotly=_plotly_script() if figures else "",
         body=body,
+        fit_frames=_FIT_FRAMES,
         footer=html.escape(f"Made from {name} by pulsewarp {pulsewarp.__version__}; it needs no network."),
     )
 
@@ -258,6 +259,20 @@ th, td { border: 1px solid var(--line); padding: 0.25rem 0.6rem; text-align: lef
 iframe { width: 100%; }
 """
 
+# A scene stands in a frame of a height that no page can know beforehand; here it takes what it needs.
+_FIT_FRAMES = """
+for (const frame of document.querySelectorAll("iframe[srcdoc]")) {
+  const follow = () => {
+    const body = frame.contentDocument?.body;
+    if (!body?.firstElementChild) return;
+    const fit = () => { frame.style.height = `${body.scrollHeight + 4}px`; };
+    new ResizeObserver(fit).observe(body);
+  };
+  frame.addEventListener("load", follow);
+  follow();
+}
+""".strip()
+
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -275,6 +290,9 @@ _PAGE = """<!doctype html>
 {body}
 </main>
 <footer>{footer}</footer>
+<script>
+{fit_frames}
+</script>
 </body>
 </html>
 """

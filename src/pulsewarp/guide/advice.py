@@ -10,7 +10,6 @@ import pulsewarp
 from pulsewarp import chips
 from pulsewarp.chips import Source
 from pulsewarp.guide import gates as _gates
-from pulsewarp.guide import report
 from pulsewarp.guide.band import Band, short
 from pulsewarp.guide.costs import ChipEstimate, Comparison, compare
 from pulsewarp.guide.pilot import Pilot, plan_pilot
@@ -122,17 +121,25 @@ class Advice:
         return f"Advice(verdict={self.verdict!r}, reasons={len(self.reasons)}, flips={len(self.flips)})"
 
     def __str__(self) -> str:
-        return report.as_text(self)
+        from pulsewarp.guide.report import as_text  # here, because it reads this class
+
+        return as_text(self)
 
     def _repr_html_(self) -> str:
-        return report.as_html(self)
+        from pulsewarp.guide.report import as_html  # here, because it reads this class
+
+        return as_html(self)
 
     def _repr_markdown_(self) -> str:
-        return report.as_markdown(self)
+        from pulsewarp.guide.report import as_markdown  # here, because it reads this class
+
+        return as_markdown(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dictionaries, lists and numbers, ready for JSON."""
-        return report.as_dict(self)
+        from pulsewarp.guide.report import as_dict  # here, because it reads this class
+
+        return as_dict(self)
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from pulsewarp.chips import Source
+from pulsewarp.guide.advice import Advice, Reason
 from pulsewarp.guide.band import Band, short
-
-if TYPE_CHECKING:
-    from pulsewarp.guide.advice import Advice, Reason
-    from pulsewarp.guide.costs import ChipEstimate
+from pulsewarp.guide.costs import ChipEstimate
 
 FORM = "pulsewarp-advice/1"
 
@@ -35,6 +33,7 @@ class _Table:
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    links: Mapping[str, str] = field(default_factory=dict)  # text of a cell to the address it leads to
 
 
 def as_dict(advice: Advice) -> dict[str, Any]:
@@ -100,7 +99,7 @@ def as_markdown(advice: Advice) -> str:
     for table in (_reasons(advice), _estimates(advice), _flips(advice)):
         if table.rows:
             rows = [table.head, tuple("---" for _ in table.head), *table.rows]
-            body = "\n".join("| " + " | ".join(_cell(c) for c in row) + " |" for row in rows)
+            body = "\n".join("| " + " | ".join(_cell(c, table.links) for c in row) + " |" for row in rows)
             parts.append(f"### {table.title}\n\n{body}")
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(advice.pilot.steps, 1))
     parts.append(
@@ -135,18 +134,30 @@ def as_html(advice: Advice) -> str:
 def _reasons(advice: Advice) -> _Table:
     return _Table(
         "Reasons, strongest first",
-        ("", "For", "Why", "The way round, and its cost", "Who says so, when", "What speaks against it"),
+        (
+            "What it does",
+            "For",
+            "Why",
+            "The way round, and its cost",
+            "Who says so, when",
+            "What speaks against it",
+        ),
         tuple(
             (
                 _KINDS[reason.kind],
                 _MACHINES[reason.machine],
                 reason.text,
                 _way_round(reason),
-                _source_text(reason.source),
+                _source_text(reason),
                 reason.contested,
             )
             for reason in advice.reasons
         ),
+        {
+            _source_text(reason): reason.source.address
+            for reason in advice.reasons
+            if reason.source is not None and reason.source.address.startswith("https://")
+        },
     )
 
 
@@ -189,7 +200,7 @@ def _flips(advice: Advice) -> _Table:
 
 def _details(reason: Reason) -> Iterable[tuple[str, str]]:
     if reason.source is not None:
-        yield "source", f"{_source_text(reason.source)} <{reason.source.address}>"
+        yield "source", f"{_source_text(reason)} <{reason.source.address}>"
     if reason.way_round:
         yield "way round", _way_round(reason)
     if reason.contested:
@@ -212,8 +223,11 @@ def _way_round(reason: Reason) -> str:
     return f"{reason.way_round} Cost: {reason.way_round_cost}." if reason.way_round_cost else reason.way_round
 
 
-def _source_text(source: Source | None) -> str:
-    return "your own inputs and a formula" if source is None else f"{source.title} ({source.date})"
+def _source_text(reason: Reason) -> str:
+    if reason.source is not None:
+        return f"{reason.source.title} ({reason.source.date})"
+    formula = reason.kind in ("cost", "fit", "time", "energy")
+    return f"your own inputs, by the formula {reason.name}" if formula else ""
 
 
 def _source_dict(source: Source | None) -> dict[str, str] | None:
@@ -265,8 +279,9 @@ def _columns(table: _Table) -> list[str]:
     return [" " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _cell(text: str, links: Mapping[str, str]) -> str:
+    shown = text.replace("|", "\\|").replace("\n", " ")
+    return f"[{shown}]({links[text]})" if text in links else shown
 
 
 def _text(text: str) -> str:
@@ -274,15 +289,28 @@ def _text(text: str) -> str:
 
 
 def _html_table(table: _Table) -> str:
-    head = "".join(f'<th scope="col">{_text(cell)}</th>' for cell in table.head)
-    body = "".join(f"<tr>{_html_row(row)}</tr>" for row in table.rows)
+    head = "".join(f'<th scope="col" {_LEFT}>{_text(cell)}</th>' for cell in table.head)
+    body = "".join(f"<tr>{_html_row(row, table.links)}</tr>" for row in table.rows)
+    title = _text(table.title)
     return (
-        f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{_text(table.title)}">'
-        f"<table><caption>{_text(table.title)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
+        f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{title}">'
+        '<table style="min-width:40rem">'
+        f'<caption style="text-align:left;font-weight:bold">{title}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
-def _html_row(row: Sequence[str]) -> str:
+# Notebook front ends align table cells to the right, which is for numbers, not for sentences.
+_LEFT = 'style="text-align:left;vertical-align:top"'
+
+
+def _html_row(row: tuple[str, ...], links: Mapping[str, str]) -> str:
     first, *rest = row
-    return f'<th scope="row">{_text(first)}</th>' + "".join(f"<td>{_text(cell)}</td>" for cell in rest)
+    cells = "".join(f"<td {_LEFT}>{_linked(cell, links)}</td>" for cell in rest)
+    return f'<th scope="row" {_LEFT}>{_text(first)}</th>{cells}'
+
+
+def _linked(cell: str, links: Mapping[str, str]) -> str:
+    if cell not in links:
+        return _text(cell)
+    return f'<a href="{_text(links[cell])}">{_text(cell)}</a>'
