@@ -236,14 +236,6 @@ export function draw(to, at, run, rate, { cycle, selected, pointed, palette, fut
     to.textAlign = "right";
     to.fillText(`w${row.warp}`, row.labelX, row.y + at.pitch / 2);
   }
-  to.font = `13px ${sans}`;
-  to.fillStyle = palette.muted;
-  to.textAlign = "left";
-  for (const group of at.groups) {
-    const idle = group.scheduler >= run.warps;
-    to.fillText(`scheduler ${group.scheduler}${at.narrow && idle ? ": no warps" : ""}`, 0, at.narrow ? group.top - 9 : (group.top + group.bottom) / 2);
-  }
-
   const last = future === "hidden" ? cycle + 1 : until;
   for (const row of at.rows) stretches(to, at, run, row, first, last, palette);
   if (gap) {
@@ -256,13 +248,13 @@ export function draw(to, at, run, rate, { cycle, selected, pointed, palette, fut
     to.fillRect(here + at.cell, at.top, right - here - at.cell, at.bottom - at.top);
     to.globalAlpha = 1;
   }
-  if (!at.narrow) {
+  if (future === "hidden" && right - here > 190) {
     to.font = `13px ${sans}`;
     to.fillStyle = palette.muted;
-    for (const { scheduler, top, bottom } of at.groups) {
-      if (scheduler >= run.warps) to.fillText("no warps", at.label, (top + bottom) / 2);
-    }
+    to.textAlign = "left";
+    to.fillText("what comes is hidden", here + at.cell + 14, at.bottom - at.pitch / 2);
   }
+  schedulers(to, at, run.warps, palette, sans);
   axis(to, at, first, until, palette, sans);
   present(to, at, cycle, here, gap, palette, sans);
   if (pointed >= first && pointed < until && at.rows[selected]) {
@@ -285,6 +277,19 @@ function stretches(to, at, run, row, first, last, palette) {
     const gap = alone && at.cell >= 5 ? 1 : 0;
     paint(to, palette, state, at.label + (t - first) * at.cell, y, (end - t) * at.cell - gap, at.mark, run.lanes[i] || 32);
     t = end;
+  }
+}
+
+/** @param {CanvasRenderingContext2D} to @param {Layout} at @param {number} warps @param {Palette} palette @param {string} sans */
+function schedulers(to, at, warps, palette, sans) {
+  to.font = `13px ${sans}`;
+  to.fillStyle = palette.muted;
+  to.textAlign = "left";
+  for (const { scheduler, top, bottom } of at.groups) {
+    const idle = scheduler >= warps;
+    const y = at.narrow ? top - 9 : (top + bottom) / 2;
+    to.fillText(`scheduler ${scheduler}${idle && at.narrow ? ": no warps" : ""}`, 0, y);
+    if (idle && !at.narrow) to.fillText("no warps", at.label, y);
   }
 }
 

@@ -37,7 +37,7 @@ _LOST = {
     "unit": "to a busy unit",
     "barrier": "at the barrier",
     "limit": "to the limit on loads",
-    "finished": "with no warp left",
+    "finished": "with no warp to run",
 }
 _HELP = (
     "A row is a warp, a column a cycle; the orange frame is the present cycle, and what lies right of it is "
