@@ -280,13 +280,20 @@ def _price(
     quote = {"gpu": workload.usd_per_gpu_hour, "tpu": workload.usd_per_tpu_hour}[chip.family]
     if quote is not None:
         return Band(quote, quote, quote), ()
+    return _listed_price(chip.id, workload.location == "gcp_only", rows)
+
+
+@functools.lru_cache(maxsize=256)
+def _listed_price(
+    chip_id: str, only_google: bool, rows: tuple[chips.Price, ...] | None
+) -> tuple[Band | None, tuple[chips.Price, ...]]:
     found = tuple(
         row
-        for row in (chips.prices(chip.id) if rows is None else rows)
-        if row.chip_id == chip.id
+        for row in (chips.prices(chip_id) if rows is None else rows)
+        if row.chip_id == chip_id
         and row.kind == "on-demand"
         and row.confidence in _TRUSTED
-        and (workload.location != "gcp_only" or row.provider == "Google Cloud")
+        and (not only_google or row.provider == "Google Cloud")
     )
     if not found:
         return None, ()

@@ -205,9 +205,8 @@ class Efficiency:
 
     def predict(self, row: Mapping[str, float], chip: str) -> tuple[float, float]:
         """Return the mean and the standard deviation of ln(share of the 16-bit peak) in an unseen source."""
-        column = np.zeros(len(self.names))
-        for i, name in enumerate(self.names):
-            column[i] = row.get(name, 1.0 if name == f"chip {chip}" else 0.0)
+        here = {**row, f"chip {chip}": 1.0}
+        column = np.array([here.get(name, 0.0) for name in self.names])
         variance = float(column @ self.covariance @ column) + _SOURCE_DEVIATION**2 + _NOISE**2
         if f"chip {chip}" not in self.names:
             variance += _CHIP_DEVIATION**2
