@@ -441,6 +441,8 @@ def test_the_cell_cursor_moves_by_arrows_and_speaks(show):
     assert cycle(page) == 9
     page.keyboard.press(".")
     assert cycle(page) == 10
+    page.keyboard.press("Escape")
+    assert not page.inner_text(".pw-caption").startswith("Cell")
 
 
 def test_pointing_speaks_and_leaving_ends_it(show):
@@ -545,7 +547,9 @@ def test_two_players_on_one_page_are_independent(open_html):
     assert first.locator(".pw").get_attribute("data-cycle") == "3"
     assert second.locator(".pw").get_attribute("data-cycle") == "2"
     assert "Output-stationary" in second.locator("h3").inner_text()
-    assert page.eval_on_selector("iframe", "(x) => x.offsetHeight") > 400
+    for i in (0, 1):  # each frame is as tall as its scene
+        tall = page.frame_locator("iframe").nth(i).locator(".pw").evaluate("(x) => x.offsetHeight")
+        page.wait_for_function(f"Math.abs(document.querySelectorAll('iframe')[{i}].offsetHeight - {tall}) < 4")
 
 
 def test_a_closed_view_leaves_nothing(two_views):

@@ -47,7 +47,7 @@ def join(scene: str) -> str:
     Examples
     --------
     >>> text = join("systolic.js")
-    >>> text.count("export default"), "import {" in text
+    >>> text.count("\\nexport default"), "\\nimport" in text
     (1, False)
     """
     order: list[Path] = []

@@ -900,8 +900,7 @@ function mount(run, { signal, still, prefix, select, point }) {
   }, { signal });
   el.addEventListener("pointerleave", () => point(null), { signal });
   el.addEventListener("click", (event) => {
-    const at = under(event);
-    if (at) select(at);
+    select(under(event) ?? []);
   }, { signal });
 
   const product = makeProduct(run);

@@ -11,15 +11,16 @@ export const KEYS = [
   ["← →", "one cycle back or on"],
   ["Shift + ← →", "the chapter before or after"],
   ["Home, End", "first or last cycle"],
-  ["Tab into the picture, then ← ↑ → ↓", "move the cell cursor; , and . still step"],
+  ["Tab into the picture, then ← ↑ → ↓", "move the cursor in it; , and . still step"],
+  ["Escape", "end the selection"],
 ];
 
 /**
  * @param {{root: HTMLElement, picture: HTMLElement | null, time: Clock, signal: AbortSignal,
- *   toggle: () => void, move?: (key: string) => boolean}} options
- *   `move` answers an arrow key inside the picture; true when it used it
+ *   toggle: () => void, clear: () => boolean, move?: (key: string) => boolean}} options
+ *   `move` answers an arrow key inside the picture, `clear` ends a selection; true when there was something to do
  */
-export function keyboard({ root, picture, time, toggle, move, signal }) {
+export function keyboard({ root, picture, time, toggle, clear, move, signal }) {
   root.addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey || !(event.target instanceof Element)) return;
     if (answer(event, event.target)) {
@@ -37,6 +38,7 @@ export function keyboard({ root, picture, time, toggle, move, signal }) {
       toggle();
       return true;
     }
+    if (key === "Escape") return clear();
     if (picture?.contains(target) && move && !event.shiftKey && key.startsWith("Arrow")) return move(key);
     if (key === "ArrowLeft" || key === "ArrowRight") {
       const by = key === "ArrowLeft" ? -1 : 1;

@@ -11,16 +11,17 @@ import { pageModel } from "./host.js";
 export function mountPage(scene, el, state) {
   el.replaceChildren();
   scene.render({ model: pageModel(state), el });
+  /** @type {Element | null} */
   let frame = null;
   try {
     frame = window.frameElement;
   } catch {
     return; // a frame of another origin keeps the height it was given
   }
-  if (frame instanceof HTMLElement) {
-    const holder = frame;
-    new ResizeObserver(() => {
-      holder.style.height = `${Math.ceil(el.getBoundingClientRect().height) + 2}px`;
-    }).observe(el);
-  }
+  if (!frame) return;
+  // The frame belongs to the page around, so its class is not this window's HTMLElement.
+  const { style } = /** @type {HTMLElement} */ (frame);
+  new ResizeObserver(() => {
+    style.height = `${Math.ceil(el.getBoundingClientRect().height) + 2}px`;
+  }).observe(el);
 }

@@ -193,6 +193,7 @@ function play(scene, { root, model, signal }) {
       const line = caption.children[i] ?? caption.appendChild(h("p"));
       if (line.textContent !== sentence) line.replaceChildren(...(scene.mark?.(sentence) ?? [sentence]));
     });
+    set(frame, { title: pointed ? words.join(" ") : null }); // where the caption is out of sight
     if (!table.hidden) drawTable(table, scene.table(cycle, place()));
     set(root, { "data-cycle": cycle, "data-playing": String(playing) });
   }
@@ -218,6 +219,11 @@ function play(scene, { root, model, signal }) {
   });
   keyboard({
     root, picture: frame, time, toggle, signal,
+    clear() {
+      const had = selected.length > 0;
+      select([]);
+      return had;
+    },
     move: scene.move && ((key) => {
       const next = scene.move?.(selected, key);
       if (next) select(next);

@@ -86,7 +86,7 @@ export function transport({ time, chapters, unit, valueText, toggle, signal }) {
       button("on", `One ${unit} on`, () => time.step(1)), button("end", `Last ${unit}`, time.end)),
     h("div", { class: "pw-track" }, scrub, marks),
     h("div", { class: "pw-pace" }, speed,
-      chapters.length > 1 && h("label", { class: "pw-stops" }, stops, "stop at phases")));
+      chapters.length > 1 && h("label", { class: "pw-stops" }, stops, "stop at chapters")));
 
   const THUMB = 18; // as in kit.css: the thumb's centre travels the bar less one thumb
   /** @param {number} room */
