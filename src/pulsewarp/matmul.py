@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from pulsewarp._checks import choice, whole_number
 
@@ -132,3 +135,40 @@ def _stored(elements: int, dtype: str) -> int:
     return (
         math.ceil(elements * int(BYTES[dtype] * 8) / 8) if BYTES[dtype] < 1 else elements * int(BYTES[dtype])
     )
+
+
+def accumulator_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the NumPy type in which both simulators form and sum products of operands of types `a` and `b`.
+
+    Parameters
+    ----------
+    a, b
+        Types of the operands.
+
+    Returns
+    -------
+    numpy.dtype
+        int32 for int8 by int8, as matrix units do; int64 for other integers; float32 for floats of up to
+        32 bits, else float64.
+
+    Raises
+    ------
+    ValueError
+        When the two have no common type.
+
+    Examples
+    --------
+    >>> accumulator_type(np.dtype(np.int8), np.dtype(np.int8))
+    dtype('int32')
+    """
+    if a.kind in "iu" and b.kind in "iu":
+        return np.dtype(np.int32 if a == b == np.int8 else np.int64)
+    try:
+        common = np.result_type(a, b)
+    except TypeError:
+        raise ValueError(
+            f"a holds {a} and b holds {b}, which have no common type; convert one to the other's."
+        ) from None
+    if common.kind == "V":  # the narrow types of ml_dtypes, such as bfloat16
+        return np.dtype(np.int32 if "int" in common.name else np.float32)
+    return np.dtype(np.float32 if common.itemsize <= 4 else np.float64)

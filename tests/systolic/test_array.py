@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from pulsewarp import systolic
+from pulsewarp.matmul import accumulator_type
 from pulsewarp.systolic import array, rules
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "reference" / "systolic_trace_golden.json").read_text())[
@@ -68,7 +69,7 @@ def step_naively(product: Product) -> list[dict[str, list[list[tuple[int, Any]]]
     """Step cell by cell in plain Python: (index, value) of each register, by cycle; (-1, 0) for nothing."""
     a, b, R, C, dataflow = product
     (M, K), N = a.shape, b.shape[1]
-    number = systolic.array.accumulator_type(a.dtype, b.dtype).type
+    number = accumulator_type(a.dtype, b.dtype).type
     A = [[(m * K + k, number(a[m, k])) for k in range(K)] for m in range(M)]
     B = [[(k * N + n, number(b[k, n])) for n in range(N)] for k in range(K)]
     result = [[(m * N + n, number(0)) for n in range(N)] for m in range(M)]

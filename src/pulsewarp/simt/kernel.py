@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pulsewarp import _checks
+from pulsewarp.matmul import accumulator_type
 from pulsewarp.simt._instruction import LANES, Instruction
 from pulsewarp.simt.trace import Kernel
 
@@ -89,7 +90,7 @@ def matmul_kernel(
             f"The product has {warps * (3 * k + 1) * LANES} lane values, but at most {MOST_VALUES} are kept; "
             f"take k of at most {(MOST_VALUES // (warps * LANES) - 1) // 3}."
         )
-    accumulator = _accumulator(a.dtype, b.dtype)
+    accumulator = accumulator_type(a.dtype, b.dtype)
     wide_a, wide_b = a.astype(accumulator), b.astype(accumulator)
     thread = np.arange(warps * LANES)
     on = thread < m * n
@@ -127,21 +128,6 @@ def matmul_kernel(
         active_lanes=active,
         result=result,
     )
-
-
-def _accumulator(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of products and sums: the systolic array's rule, so that both give the same bits."""
-    if a.kind in "iu" and b.kind in "iu":
-        return np.dtype(np.int32 if a == b == np.int8 else np.int64)
-    try:
-        common = np.result_type(a, b)
-    except TypeError:
-        raise ValueError(
-            f"a holds {a} and b holds {b}, for which there is no common type; convert one of them."
-        ) from None
-    if common.kind == "V":  # types that NumPy has from elsewhere, such as bfloat16
-        return np.dtype(np.int32 if "int" in common.name else np.float32)
-    return np.dtype(np.float64 if common.itemsize > 4 else np.float32)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pulsewarp import _checks
+from pulsewarp.matmul import accumulator_type
 from pulsewarp.systolic import rules
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis
 from pulsewarp.systolic.lines import Layout, Lines, tiles_of
@@ -134,21 +135,6 @@ def simulate(
         kept_registers=registers.finish() if registers else None,
         kept_schedule=schedule.finish() if schedule else None,
     )
-
-
-def accumulator_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type in which products are formed and summed for operands of types `a` and `b`."""
-    if a.kind in "iu" and b.kind in "iu":
-        return np.dtype(np.int32 if a == b == np.int8 else np.int64)
-    try:
-        common = np.result_type(a, b)
-    except TypeError:
-        raise ValueError(
-            f"a holds {a} and b holds {b}, which have no common type; convert one to the other's."
-        ) from None
-    if common.kind == "V":  # the narrow types of ml_dtypes, such as bfloat16
-        return np.dtype(np.int32 if "int" in common.name else np.float32)
-    return np.dtype(np.float32 if common.itemsize <= 4 else np.float64)
 
 
 def _run(
