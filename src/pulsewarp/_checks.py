@@ -91,11 +91,12 @@ def known_keywords(caller: str, given: Mapping[str, object], valid: Iterable[str
 def names_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Make `function` answer an unknown keyword with the nearest valid one; its signature stays as it is."""
     valid = inspect.signature(function).parameters
+    caller = function.__qualname__.removesuffix(".__init__")  # a class is called by its own name
 
     @functools.wraps(function)
     def checked(*args: P.args, **given: P.kwargs) -> R:
         if not given.keys() <= valid.keys():
-            known_keywords(function.__name__, given, valid)
+            known_keywords(caller, given, valid)
         return function(*args, **given)
 
     return checked

@@ -549,7 +549,8 @@ def test_two_players_on_one_page_are_independent(open_html):
     assert "Output-stationary" in second.locator("h3").inner_text()
     for i in (0, 1):  # each frame is as tall as its scene
         tall = page.frame_locator("iframe").nth(i).locator(".pw").evaluate("(x) => x.offsetHeight")
-        page.wait_for_function(f"Math.abs(document.querySelectorAll('iframe')[{i}].offsetHeight - {tall}) < 4")
+        outer = f"document.querySelectorAll('iframe')[{i}].offsetHeight"
+        page.wait_for_function(f"Math.abs({outer} - {tall}) < 4")
 
 
 def test_a_closed_view_leaves_nothing(two_views):

@@ -65,8 +65,10 @@ def test_a_front_end_cannot_push_the_cursor_outside(player):
 
 
 def test_unknown_keywords_raise(trace):
-    with pytest.raises(TypeError, match="sped"):
-        SystolicPlayer(trace, sped=2)
+    with pytest.raises(
+        TypeError, match=r"SystolicPlayer does not know the keyword 'rates'; Did you mean 'rate'\?"
+    ):
+        SystolicPlayer(trace, rates=2)
 
 
 def test_repr_is_the_same_everywhere(player):

@@ -952,7 +952,7 @@ function ledgerRows(run) {
     { label: "multiply-adds", text: ofAll("macs"), help: "One product and one addition each; a product of m, k, n needs m × k × n." },
     { label: "reads of A / of B", text: (/** @type {number} */ t) => `${number(columns.reads_a[t])} / ${number(columns.reads_b[t])}`, help: "Elements of A and of B that entered the array." },
     { label: "sums written out", text: soFar("writes_out"), help: "Sums that left the array, complete or for a later fold." },
-    { label: "hops between cells", text: soFar("hops"), help: "Values that moved from a cell to its neighbour." },
+    { label: "hops", text: soFar("hops"), help: "Moves of a value from a cell to its neighbour." },
     { label: "issue decisions", text: (/** @type {number} */ t) => `${number(columns.decisions[t])} (one a fold)`, help: "How often anything had to be decided: once for each filling of the array, never for a cell." },
     { label: "idle cell-cycles", text: soFar("idle_cell_cycles"), help: "Cells that did not multiply, added up over cycles." },
   ];

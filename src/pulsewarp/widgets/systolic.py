@@ -62,6 +62,7 @@ class SystolicPlayer(Player):
 
     _scene = "systolic.js"
 
+    @_checks.names_keywords
     def __init__(
         self,
         trace: SystolicTrace,
