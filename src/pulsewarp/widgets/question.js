@@ -98,7 +98,7 @@ export default {
     const check = h("button", { type: "submit", class: "pw-button pw-check" }, "Check my answer");
     const show = h("button", { type: "button", class: "pw-button" }, "Show the answer");
     const again = h("button", { type: "button", class: "pw-button" }, "Answer again");
-    const note = h("p", { class: "pw-note", role: "alert" });
+    const note = h("p", { class: "pw-remark", role: "alert" });
     const result = h("div", { class: "pw-result", role: "status" });
     const form = h("form", { novalidate: true },
       h("fieldset", {},

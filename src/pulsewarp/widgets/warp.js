@@ -512,7 +512,7 @@ export default {
           title: "issue slots used, by cycle", values: busy, most: header.schedulers, signal,
           summary: `Issue slots used in each of ${header.cycles} cycles, at most ${header.schedulers}.`,
         });
-        const below = h("div", {}); // under the legend, where the picture is low and the screen wide
+        const below = h("div", { class: "pw-below" }); // under the legend, where the picture is low and the screen wide
         const marks = legendMarks(present, columns.lanes);
         /** @type {Layout} */
         let at = layout(machine, 720);
@@ -702,9 +702,9 @@ function legendMarks(present, lanes) {
 /** @param {Packed} packed the listing, and which warps stand at each line */
 function programPanel({ header, columns }) {
   const head = h("h4", {});
-  const gone = h("p", { class: "pw-note" });
+  const gone = h("p", { class: "pw-aside" });
   const rows = Array.from({ length: MOST_LINES }, () => {
-    const cells = [h("span", { class: "pw-number" }), h("code", {}), h("span", { class: "pw-at" })];
+    const cells = [h("span", { class: "pw-lineno" }), h("code", {}), h("span", { class: "pw-at" })];
     return { cells, el: h("li", {}, ...cells) };
   });
   const el = h("section", { class: "pw-panel pw-program" }, h("header", {}, head), h("ol", {}, ...rows.map((row) => row.el)), gone);
@@ -894,7 +894,7 @@ function matrixPanel(packed, issueCycles) {
   const cells = small ? Array.from({ length: m * n }, () => h("li")) : [];
   const map = h("canvas", { class: "pw-map", role: "img", "aria-label": `Progress of the ${m} x ${n} result` });
   const grid = h("ol", { style: `grid-template-columns: repeat(${n}, minmax(0, 1fr))` }, ...cells);
-  const key = h("p", { class: "pw-note" }, small ? "dashed: sum so far; solid: stored" : "orange: share of k summed; black: stored; green: this warp's");
+  const key = h("p", { class: "pw-aside" }, small ? "dashed: sum so far; solid: stored" : "orange: share of k summed; black: stored; green: this warp's");
   const el = h("section", { class: "pw-panel pw-matrix" }, h("header", {}, h("h4", {}, "C fills"), now), small ? grid : map, key);
   /** @param {number} t @param {number} w @returns {{sum: number, stored: boolean, share: number}} pc of the warp's last landed sum */
   const state = (t, w) => {
