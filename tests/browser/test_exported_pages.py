@@ -23,6 +23,7 @@ CELLS = (
     "widgets.WarpPlayer(simt.matmul_kernel([[1, 2], [3, 4]], [[5, 6], [7, 8]]).simulate(), start=0)",
     "import plotly.graph_objects as go\n\ngo.Figure(go.Scatter(x=[1, 2, 3], y=[4, 1, 2]))",
     'guide.advise(guide.Workload(framework="pytorch", custom_kernels="cuda"))',
+    'print("a line that is far too long for the page " * 9)',
 )
 
 
@@ -73,6 +74,17 @@ def test_figures_and_reports_are_drawn(exported: str, open_html: Callable[..., P
 def test_an_exported_page_fits_a_phone(exported: str, open_html: Callable[..., Page]) -> None:
     page = open_html(exported, viewport=(390, 844), dark=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_an_exported_page_has_no_serious_accessibility_finding(
+    dark: bool, exported: str, open_html: Callable[..., Page]
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the scan needs axe-core")
+    page = open_html(exported, dark=dark)
+    page.locator(".js-plotly-plot .scatterlayer path").first.wait_for()
+    found = axe.Axe().run(page).response["violations"]
+    assert [(f["id"], f["nodes"][0]["html"]) for f in found if f["impact"] in ("serious", "critical")] == []
 
 
 @pytest.mark.parametrize("scene", ["systolic", "warp"])

@@ -216,7 +216,7 @@ def _page(title: str, body: str, *, figures: bool, name: str) -> str:
         style=_STYLE + _code_colours(),
         plotly=_plotly_script() if figures else "",
         body=body,
-        fit_frames=_FIT_FRAMES,
+        fit_page=_FIT_PAGE,
         footer=html.escape(f"Made from {name} by pulsewarp {pulsewarp.__version__}; it needs no network."),
     )
 
@@ -259,8 +259,15 @@ th, td { border: 1px solid var(--line); padding: 0.25rem 0.6rem; text-align: lef
 iframe { width: 100%; }
 """
 
-# A scene stands in a frame of a height that no page can know beforehand; here it takes what it needs.
-_FIT_FRAMES = """
+# A scene stands in a frame of a height that no page can know beforehand; here it takes what it needs. What is
+# too wide scrolls, and must then be reachable by keyboard.
+_FIT_PAGE = """
+for (const wide of document.querySelectorAll(".output_subarea, .input_area")) {
+  new ResizeObserver(() => {
+    if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0;
+    else wide.removeAttribute("tabindex");
+  }).observe(wide);
+}
 for (const frame of document.querySelectorAll("iframe[srcdoc]")) {
   const follow = () => {
     const body = frame.contentDocument?.body;
@@ -291,7 +298,7 @@ _PAGE = """<!doctype html>
 </main>
 <footer>{footer}</footer>
 <script>
-{fit_frames}
+{fit_page}
 </script>
 </body>
 </html>

@@ -119,7 +119,7 @@ def as_html(advice: Advice) -> str:
     ]
     parts += [_html_table(t) for t in (_reasons(advice), _estimates(advice), _flips(advice)) if t.rows]
     parts += [
-        f"<h4>Pilot</h4><p>{_text(advice.pilot.question)}</p>",
+        f"<p><strong>Pilot</strong></p><p>{_text(advice.pilot.question)}</p>",
         f"<p>Metric: {_text(advice.pilot.metric)}. {_text(advice.pilot.stop_ratio)}</p>",
         "<ol>" + "".join(f"<li>{_text(step)}</li>" for step in advice.pilot.steps) + "</ol>",
         f"<p><small>{_text(_footer(advice))}</small></p>",
@@ -293,7 +293,7 @@ def _html_table(table: _Table) -> str:
     body = "".join(f"<tr>{_html_row(row, table.links)}</tr>" for row in table.rows)
     title = _text(table.title)
     return (
-        f'<div style="overflow-x:auto" tabindex="0" role="region" aria-label="{title}">'
+        f'<div style="overflow-x:auto" tabindex="0" role="group" aria-label="{title}">'
         '<table style="min-width:40rem">'
         f'<caption style="text-align:left;font-weight:bold">{title}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
