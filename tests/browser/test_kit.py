@@ -131,6 +131,17 @@ def test_chapter_labels_never_touch(kit):
                 assert other["left"] + other["width"] + 8 <= one["left"]
 
 
+def test_no_stem_crosses_another_label_and_the_right_edge_keeps_its_labels(kit):
+    stems = (0, 10, 40, 69, 80, 150, 170, 265, 270, 280)
+    labels = [{"stem": stem, "width": 60, "left": stem - 60 * (stem > 240)} for stem in stems]
+    rows = kit.evaluate("(labels) => kit.transport.labelRows(labels, 3, 300)", labels)
+    assert all(row >= 0 for row in rows[-3:])
+    for text, row in zip(labels, rows, strict=True):
+        for other, below in zip(labels, rows, strict=True):
+            if -1 < row < below:
+                assert not text["left"] < other["stem"] < text["left"] + text["width"]
+
+
 def test_the_page_model_tells_a_change_once(kit):
     assert kit.evaluate("""() => {
       const model = kit.host.pageModel({ cursor: 1 });

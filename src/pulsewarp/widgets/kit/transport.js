@@ -25,21 +25,32 @@ function glyph(name) {
 }
 
 /**
- * Which row each label goes to so that no two touch and no label's stem, which comes down from the bar,
+ * Which row each label goes to so that no two touch and no stem, which comes down from the bar to its label,
  * crosses another; -1 where no row has room.
- * @param {{left: number, width: number}[]} labels in order of `left`
+ * @param {{left: number, width: number, stem?: number}[]} labels in order of their stems; a stem left out is at `left`
  * @param {number} rows
  * @param {number} room the width they share
  * @returns {number[]}
  */
 export function labelRows(labels, rows, room) {
   const row = new Array(labels.length).fill(-1);
-  // From the right: a label is in the way of what lies right of it in its own row or, as a stem, below it.
-  for (let i = labels.length - 1; i >= 0; i--) {
-    const end = labels[i].left + labels[i].width;
-    if (end > room) continue;
-    row[i] = Array.from({ length: rows }, (_, r) => r).find((r) =>
-      labels.every((label, j) => j <= i || row[j] < r || end + 8 <= label.left)) ?? -1;
+  const right = labels.map((label) => label.left + label.width);
+  const stem = labels.map((label) => label.stem ?? label.left);
+  /** @param {number} i @param {number} j @returns {boolean} whether the stem of j goes through the text of i */
+  const crosses = (i, j) => labels[i].left < stem[j] && stem[j] < right[i] + 8;
+  /** @param {number} i @param {number} r @param {number} j */
+  const apart = (i, r, j) => row[j] < 0
+    || (row[j] > r && !crosses(i, j))
+    || (row[j] < r && !crosses(j, i))
+    || (row[j] === r && (right[i] + 8 <= labels[j].left || right[j] + 8 <= labels[i].left));
+  // Those left of their stems from the left, then the others from the right: the next one's stem is outside.
+  const numbers = labels.map((_, i) => i);
+  const leftward = numbers.filter((i) => labels[i].left < stem[i]);
+  const rightward = numbers.filter((i) => labels[i].left >= stem[i]).reverse();
+  for (const i of [...leftward, ...rightward]) {
+    if (right[i] > room) continue;
+    const free = Array.from({ length: rows }, (_, r) => r).find((r) => labels.every((_, j) => j === i || apart(i, r, j)));
+    row[i] = free ?? -1;
   }
   return row;
 }
@@ -91,15 +102,18 @@ export function transport({ time, chapters, unit, valueText, toggle, signal }) {
   const THUMB = 18; // as in kit.css: the thumb's centre travels the bar less one thumb
   /** @param {number} room */
   const arrange = (room) => {
-    const boxes = labels.map((node, i) => ({
-      left: THUMB / 2 + (room - THUMB) * (time.last ? chapters[i].cycle / time.last : 0),
-      width: node.scrollWidth,
-    }));
+    const boxes = labels.map((node, i) => {
+      const stem = THUMB / 2 + (room - THUMB) * (time.last ? chapters[i].cycle / time.last : 0);
+      const wide = node.scrollWidth;
+      // At the right edge a label stands left of its stem.
+      return { stem, width: wide, left: stem + wide > room + 8 ? stem - wide : stem };
+    });
     const rows = labelRows(boxes, 3, room + 8);
     labels.forEach((node, i) => {
       node.style.left = `${boxes[i].left}px`;
       node.style.setProperty("--row", String(Math.max(0, rows[i])));
       node.classList.toggle("pw-unlabelled", rows[i] < 0);
+      node.classList.toggle("pw-leftward", boxes[i].left < boxes[i].stem);
     });
     marks.style.setProperty("--rows", String(Math.max(1, ...rows.map((row) => row + 1))));
   };
