@@ -37,7 +37,7 @@ export function labelRows(labels, rows, room) {
   const right = labels.map((label) => label.left + label.width);
   const stem = labels.map((label) => label.stem ?? label.left);
   /** @param {number} i @param {number} j @returns {boolean} whether the stem of j goes through the text of i */
-  const crosses = (i, j) => labels[i].left < stem[j] && stem[j] < right[i] + 8;
+  const crosses = (i, j) => labels[i].left < stem[j] && stem[j] < right[i];
   /** @param {number} i @param {number} r @param {number} j */
   const apart = (i, r, j) => row[j] < 0
     || (row[j] > r && !crosses(i, j))
