@@ -68,3 +68,15 @@ def test_where_the_playhead_rests_does_reach_the_kernel(opened: tuple[Host, Page
         page.keyboard.press("Home")
         page.wait_for_timeout(1500)
         assert "to kernel: comm_msg" in visit.messages[before:]
+
+
+def test_the_ledger_keeps_its_two_columns(opened: tuple[Host, Page, Visit]) -> None:
+    # JupyterLab floats every list of an output; without our own rule labels and numbers scatter.
+    scene = next(scenes_of(opened))
+    rows = scene.eval_on_selector_all(
+        ".pw-ledger dt",
+        "labels => labels.map(label => [label, label.nextSibling].map(part => part.getBoundingClientRect()))"
+        ".map(([label, number]) => [number.top - label.top, number.left - label.right])",
+    )
+    assert len(rows) >= 5
+    assert all(abs(lower) < 3 and gap >= 0 for lower, gap in rows)
