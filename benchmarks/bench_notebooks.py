@@ -38,15 +38,12 @@ def bench_notebooks() -> list[dict[str, Any]]:
 
 def bench_messages_while_playing() -> list[dict[str, Any]]:
     """Count what crosses between browser and kernel while each player plays, in JupyterLab."""
-    import nbformat
     import notebook_hosts
     from find_browser import find_browser
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        path = Path(folder) / "both.ipynb"
-        cells = [nbformat.v4.new_code_cell(source) for source in BOTH_PLAYERS]
-        nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+        path = notebook_hosts.write_notebook(Path(folder) / "both.ipynb", BOTH_PLAYERS)
         browser = driver.chromium.launch(executable_path=find_browser())
         with (
             notebook_hosts.serving(notebook_hosts.Lab, [path]) as host,

@@ -28,8 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+import nbformat
 import psutil
-from keep_outputs import peak_bytes, source_of
+from keep_outputs import KERNELSPEC, peak_bytes, source_of
 from playwright.sync_api import Browser, ElementHandle, Page, WebSocket
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
@@ -113,11 +114,11 @@ class App(Protocol):
 
     name: ClassVar[str]
     loaded: ClassVar[str]  # -> the notebook is there
-    ready: ClassVar[str]  # waits until its session can run cells
+    ready: ClassVar[str]  # -> its session can run cells; may wait for that
     run_all: ClassVar[str]  # starts the application's own command
     ended: ClassVar[str]  # -> every cell has ended
     cells: ClassVar[str]  # -> the cells in nbformat's form
-    show_cell: ClassVar[str]  # (index) brings a cell on screen
+    show_cell: ClassVar[str]  # (index) -> the cell is on screen; brings it there
     output_node: ClassVar[str]  # ([cell, output]) -> the element that shows one output
     close: ClassVar[str]  # ends the kernel
 
@@ -179,6 +180,7 @@ class Lab(App):
         const notebook = jupyterapp.shell.currentWidget.content;
         notebook.activeCellIndex = index;
         await notebook.scrollToItem(index, 'smart');
+        return true;
     }"""
     output_node = """([cell, output]) => jupyterapp.shell.currentWidget.content.widgets[cell].node
         .querySelectorAll('.jp-OutputArea-child')[output]?.querySelector('.jp-OutputArea-output')"""
@@ -233,6 +235,7 @@ class Classic(App):
     show_cell = """(index) => {
         Jupyter.notebook.select(index);
         Jupyter.notebook.get_cell(index).element[0].scrollIntoView({ block: 'nearest' });
+        return true;
     }"""
     output_node = """([cell, output]) => Jupyter.notebook.get_cell(cell).element[0]
         .querySelectorAll('.output_area')[output]?.querySelector('.output_subarea')"""
@@ -310,7 +313,7 @@ class Host:
         page.set_default_timeout(1000 * OPEN_SECONDS)
         page.goto(self.url + self.app.address(visit.notebook, next(_visits)))
         page.wait_for_function(self.app.loaded)
-        page.evaluate(self.app.ready)
+        page.wait_for_function(self.app.ready)  # not evaluate, which would wait for ever
         visit.open_seconds = time.perf_counter() - start
 
     def _run(self, page: Page, visit: Visit) -> None:
@@ -324,7 +327,7 @@ class Host:
     def _look(self, page: Page, cells: Sequence[Mapping[str, Any]]) -> list[View]:
         views = []
         for cell, output in widget_outputs(cells):
-            page.evaluate(self.app.show_cell, cell)
+            page.wait_for_function(self.app.show_cell, arg=cell)
             node = self.output(page, cell, output)
             seen = node.evaluate(DRAWN)
             deadline = time.monotonic() + DRAW_SECONDS
@@ -342,7 +345,7 @@ class Host:
     def scenes(self, page: Page, visit: Visit) -> Iterator[ElementHandle]:
         """Bring each of our scenes on screen in turn and yield its root."""
         for cell, output in widget_outputs(visit.cells):
-            page.evaluate(self.app.show_cell, cell)
+            page.wait_for_function(self.app.show_cell, arg=cell)
             root = self.output(page, cell, output).as_element().query_selector(SCENE)
             if root is not None:
                 yield root
@@ -418,6 +421,14 @@ def _message_type(frame: str | bytes) -> str:
 def _record_error(visit: Visit, kind: str, text: str) -> None:
     if kind == "error" and not any(allowed in text for allowed in ALLOWED_CONSOLE_ERRORS):
         visit.console_errors.append(text)
+
+
+def write_notebook(path: Path, sources: Sequence[str]) -> Path:
+    """Write a notebook of code cells; it names its kernel, or JupyterLab would ask for one in a dialog."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    notebook.metadata["kernelspec"] = dict(KERNELSPEC)
+    nbformat.write(notebook, path)
+    return path
 
 
 @contextlib.contextmanager

@@ -38,18 +38,7 @@ def start_host(
 @pytest.fixture(scope="module")
 def write_notebook(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Sequence[str]], Path]:
     """Write a notebook of code cells: `write_notebook("name", [source, ...])`."""
-    import nbformat
+    import notebook_hosts
 
     folder = tmp_path_factory.mktemp("notebooks")
-
-    def write(name: str, sources: Sequence[str]) -> Path:
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-        notebook.metadata["kernelspec"] = {
-            "name": "python3",
-            "display_name": "Python 3",
-            "language": "python",
-        }
-        nbformat.write(notebook, folder / f"{name}.ipynb")
-        return folder / f"{name}.ipynb"
-
-    return write
+    return lambda name, sources: notebook_hosts.write_notebook(folder / f"{name}.ipynb", sources)

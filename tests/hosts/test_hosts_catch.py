@@ -60,6 +60,23 @@ def test_a_notebook_that_does_not_end_is_named(
     assert "did not end within 1 s" in visit.problems()
 
 
+def test_a_session_that_never_gets_ready_is_an_error_and_no_hang(
+    start_host: Callable[..., Any],
+    write_notebook: Callable[[str, Sequence[str]], Path],
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+    notebook = write_notebook("waiting", ["1"])
+    with start_host([notebook]) as host:
+        monkeypatch.setattr("notebook_hosts.OPEN_SECONDS", 10)
+        monkeypatch.setattr(host.app, "loaded", "() => true")
+        monkeypatch.setattr(host.app, "ready", "() => new Promise(() => {})")
+        with pytest.raises(PlaywrightTimeout), host.visit(browser, notebook.name):
+            pass
+
+
 @pytest.mark.parametrize(
     ("url", "local"),
     [
