@@ -38,6 +38,12 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if TYPES_CHECKED_AT_RUN_TIME:
+        # The type check picks at random which element of a container it looks at; no test depends on that.
+        config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside strategies")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if TYPES_CHECKED_AT_RUN_TIME:
         reason = "passes a wrong type on purpose; the run-time type check would answer before our sentence"
