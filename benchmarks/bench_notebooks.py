@@ -58,5 +58,5 @@ def bench_messages_while_playing() -> list[dict[str, Any]]:
         raise RuntimeError(f"Only {len(counts)} of {len(BOTH_PLAYERS)} players were drawn.")
     return [
         {"name": f"kernel messages while the {player} plays", "value": count, "unit": "messages", "limit": 0}
-        for player, count in zip(("array", "warps"), counts, strict=True)
+        for player, count in zip(("array", "warp scene"), counts, strict=True)
     ]

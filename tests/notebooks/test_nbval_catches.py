@@ -11,6 +11,10 @@ from pathlib import Path
 import keep_outputs
 import pytest
 
+pytest.importorskip(
+    "nbclient", reason="lessons are compared where an application to read them in is installed; here is none"
+)
+
 # Each stands in a start-up file of IPython: it runs in the kernel of the notebook, before the first cell, and
 # nowhere else. Both are small: one cycle of skew too many, one scheduling rule taken for another.
 FAULTS = {

@@ -1,4 +1,4 @@
-"""The lessons keep the rules for notebooks (CONTRIBUTING.md says them in words), and each rule can fail."""
+"""The lessons keep the rules below, and each rule can fail."""
 
 from __future__ import annotations
 
