@@ -78,6 +78,17 @@ def matrix(name: str, value: Any) -> NDArray[Any]:
     return array
 
 
+def factors(a: Any, b: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the operands of a product as matrices that fit each other."""
+    a, b = matrix("a", a), matrix("b", b)
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(
+            f"a has shape {a.shape} and b has shape {b.shape}, but a must have as many "
+            f"columns ({a.shape[1]}) as b has rows ({b.shape[0]}); transpose or cut one of them."
+        )
+    return a, b
+
+
 def known_keywords(caller: str, given: Mapping[str, object], valid: Iterable[str]) -> None:
     """Raise a TypeError when `given` has a key that `valid` lacks, naming the nearest valid one."""
     words = list(valid)

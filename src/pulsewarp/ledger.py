@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsewarp._arrays import freeze
 from pulsewarp.simt import STATES, WarpTrace
 from pulsewarp.systolic import REGISTERS, SystolicTrace
 
@@ -108,18 +109,13 @@ def systolic(trace: SystolicTrace) -> SystolicLedger:
         shifts=_total(moved[:, held]),
         decisions=_total(starts),
         idle_cell_cycles=_total(trace.rows * trace.cols - busy),
-        busy=_read_only(busy),
+        busy=freeze(busy),
     )
 
 
 def _total(by_cycle: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the running total of a count by cycle, read-only."""
-    return _read_only(np.cumsum(by_cycle, dtype=np.int64))
-
-
-def _read_only(array: NDArray[np.int64]) -> NDArray[np.int64]:
-    array.flags.writeable = False
-    return array
+    return freeze(np.cumsum(by_cycle, dtype=np.int64))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pulsewarp import systolic
+from pulsewarp._arrays import freeze
 from pulsewarp.systolic import array
-from pulsewarp.systolic.registers import freeze
 
 Trace = systolic.SystolicTrace
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pulsewarp import chips
+from pulsewarp._text import counted
 from pulsewarp.bench.host import Host
 
 _NVIDIA_PLUGINS = ("jax-cuda12-plugin", "jax-cuda13-plugin")
@@ -138,7 +139,7 @@ class DeviceCard:
             ("Device", self._device()),
             ("Chip", self._chip()),
             ("Memory", self._memory()),
-            ("Host", f"{self.cpu_model}, {_count(self.cores, 'core')} usable"),
+            ("Host", f"{self.cpu_model}, {counted(self.cores, 'core')} usable"),
             ("Precision", _precision(self.default_precision, self.platform)),
             ("Versions", ", ".join(f"{name} {version}" for name, version in self.versions.items())),
         )
@@ -174,7 +175,7 @@ class DeviceCard:
             return "not in the catalogue: no published ceiling is known for this CPU"
         if self.chip is None:
             return f"{self.kind}: not in the catalogue, so no published ceiling is known"
-        text = f"{_count(self.chip_count, 'chip')}: {self.chip_name} ({self.chip})"
+        text = f"{counted(self.chip_count, 'chip')}: {self.chip_name} ({self.chip})"
         if self.devices_per_chip > 1:
             share = self.devices_per_chip
             text += f", {share} devices a chip: one device has 1/{share} of its peak"
@@ -431,7 +432,3 @@ def _sentence(text: str | None) -> str:
     line = next(iter((text or "").strip().splitlines()), "") or "JAX gives no reason"
     line = line if len(line) <= 300 else line[:297] + "..."
     return line if line.endswith((".", "!", "?")) else line + "."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

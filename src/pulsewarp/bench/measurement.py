@@ -49,6 +49,7 @@ import numpy as np
 
 from pulsewarp._checks import choice, positive_number, whole_number
 from pulsewarp._files import read_json, write_text_atomically
+from pulsewarp._text import counted
 from pulsewarp.matmul import Matmul
 
 FORM = "pulsewarp-measurements/1"
@@ -102,7 +103,7 @@ class MeasuredDevice:
         """The device in a few words: the CPU by its model, anything else by JAX's kind."""
         if self.platform != "cpu":
             return self.kind
-        return f"{self.cpu_model}, {self.cores} core{'s' if self.cores > 1 else ''}"
+        return f"{self.cpu_model}, {counted(self.cores, 'core')}"
 
 
 @dataclass(frozen=True)

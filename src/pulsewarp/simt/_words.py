@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pulsewarp._text import counted
 from pulsewarp.simt._instruction import Instruction
 from pulsewarp.simt._states import BARRIER, FINISHED, ISSUES, LIMIT, MEMORY, READY, RESULT, UNIT
 
@@ -135,7 +136,7 @@ class Words:
         text = "" if pcs[w] == len(self.programs[w]) else self.programs[w][pcs[w]].text
         if state == ISSUES:
             lanes = self.programs[w][pcs[w]].lanes
-            return f"w{w} issues {text} on {lanes} lane{'s' * (lanes > 1)}."
+            return f"w{w} issues {text} on {counted(lanes, 'lane')}."
         if state == READY:
             reason = self.reason(issuing, last)
             return f"w{w} is ready to issue {text}; scheduler {s} issues w{issuing}, {reason}."

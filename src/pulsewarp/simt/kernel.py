@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pulsewarp import _checks
+from pulsewarp._arrays import freeze
 from pulsewarp.matmul import accumulator_type
 from pulsewarp.simt._instruction import LANES, Instruction
 from pulsewarp.simt.trace import Kernel
@@ -66,12 +65,7 @@ def matmul_kernel(
     >>> kernel.lane_values[0][2, :4].tolist()  # the sums after the first FFMA
     [5, 6, 15, 18]
     """
-    a, b = _checks.matrix("a", a), _checks.matrix("b", b)
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(
-            f"a is {a.shape[0]}x{a.shape[1]} and b is {b.shape[0]}x{b.shape[1]}, but a must have as many "
-            f"columns as b has rows; transpose one of them or change a shape."
-        )
+    a, b = _checks.factors(a, b)
     threads_per_block = _checks.whole_number("threads_per_block", threads_per_block, least=LANES, most=1024)
     if threads_per_block % LANES:
         raise ValueError(
@@ -104,7 +98,6 @@ def matmul_kernel(
         values[3 * step + 2] = total
     values[-1] = total
     values[:, ~on] = 0
-    values.setflags(write=False)
 
     def program(lanes: int) -> tuple[Instruction, ...]:
         step = (
@@ -117,20 +110,12 @@ def matmul_kernel(
 
     active = tuple(min(LANES, m * n - w * LANES) for w in range(warps))
     distinct = {lanes: program(lanes) for lanes in set(active)}
-    result = total[on].reshape(m, n)
-    result.setflags(write=False)
     return Kernel(
-        a=_read_only(a),
-        b=_read_only(b),
+        a=freeze(a.copy()),
+        b=freeze(b.copy()),
         programs=tuple(distinct[lanes] for lanes in active),
         blocks=tuple(w * LANES // threads_per_block for w in range(warps)),
-        lane_values=tuple(values[:, w * LANES : (w + 1) * LANES] for w in range(warps)),
+        lane_values=tuple(freeze(values[:, w * LANES : (w + 1) * LANES]) for w in range(warps)),
         active_lanes=active,
-        result=result,
+        result=freeze(total[on].reshape(m, n)),
     )
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    own = np.array(array, order="C")
-    own.setflags(write=False)
-    return own

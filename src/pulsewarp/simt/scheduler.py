@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pulsewarp import _checks
+from pulsewarp._arrays import freeze
+from pulsewarp._text import counted
 from pulsewarp.simt import _engine, _policy, _states
 from pulsewarp.simt._instruction import Instruction
 from pulsewarp.simt.trace import WarpTrace
@@ -17,6 +19,7 @@ MOST_UNITS = 64  # a state is kept in eight bits, and the unit wanted with it wh
 Program = Sequence[Instruction]
 
 
+@_checks.names_keywords
 def simulate(
     programs: Sequence[Program],
     *,
@@ -24,7 +27,6 @@ def simulate(
     policy: str = "lrr",
     max_outstanding: int | None = None,
     blocks: Sequence[int] | None = None,
-    **unknown: object,
 ) -> WarpTrace:
     """Issue the warps' instructions cycle by cycle and return what happened.
 
@@ -54,8 +56,6 @@ def simulate(
         A ``mem`` instruction cannot issue while this many, of all warps, are in flight.
     blocks : sequence of int, or None
         The block index of each warp; None puts all in one block.
-    **unknown
-        Any other keyword is refused, and the nearest valid one named.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def simulate(
         For a value out of its range, for warps of one block with different numbers of barriers (one would
         never open), and for a run of more than 2**24 cycles x warps.
     TypeError
-        For an unknown keyword.
+        For an unknown keyword; the nearest valid one is named.
 
     Examples
     --------
@@ -79,9 +79,6 @@ def simulate(
     >>> trace.why(22, 1)
     'Scheduler 1 issues nothing: w1 waits for a result until 24, w5 until 25.'
     """
-    _checks.known_keywords(
-        "simulate", unknown, ("programs", "schedulers", "policy", "max_outstanding", "blocks")
-    )
     schedulers = _checks.whole_number("schedulers", schedulers, most=1024)
     _checks.choice("policy", policy, _policy.POLICIES)
     if max_outstanding is not None:
@@ -99,7 +96,7 @@ def simulate(
     except OverflowError:
         raise ValueError(
             f"The run passes {last_cycle} cycles, but cycles x warps may be at most {MOST_CELLS} "
-            f"(here {len(kept)} warp{'s' * (len(kept) > 1)}); shorten the programs or their latencies."
+            f"(here {counted(len(kept), 'warp')}); shorten the programs or their latencies."
         ) from None
     state, pc, until = _states.unroll(kept, in_block, issues, events, schedulers, max_outstanding)
     issued = np.full((events.cycles, schedulers), -1, np.int32)
@@ -108,8 +105,6 @@ def simulate(
     lanes[events.cycle, events.warp] = events.lanes
     loads = events.unit == (events.units.index("mem") if "mem" in events.units else -1)
     requests = np.stack([events.cycle, events.warp, events.pc, events.done], axis=1)[loads]
-    for array in (issued, state, pc, until, lanes, requests):
-        array.setflags(write=False)
     return WarpTrace(
         programs=kept,
         blocks=in_block,
@@ -118,12 +113,12 @@ def simulate(
         max_outstanding=max_outstanding,
         cycles=events.cycles,
         issue_count=len(events.cycle),
-        issued=issued,
-        state=state,
-        pc=pc,
-        until=until,
-        lanes=lanes,
-        requests=requests,
+        issued=freeze(issued),
+        state=freeze(state),
+        pc=freeze(pc),
+        until=freeze(until),
+        lanes=freeze(lanes),
+        requests=freeze(requests),
     )
 
 

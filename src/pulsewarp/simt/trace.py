@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks
+from pulsewarp._text import counted
 from pulsewarp.simt._instruction import Instruction
 from pulsewarp.simt._states import ISSUES
 from pulsewarp.simt._words import MOST_NAMED, Words
@@ -69,10 +70,9 @@ class Kernel:
 
     def __repr__(self) -> str:
         (m, k), n = self.a.shape, self.b.shape[1]
-        warps = len(self.programs)
         return (
-            f"Kernel({m}x{k} @ {k}x{n}: {m * n} thread{'s' * (m * n > 1)}, "
-            f"{warps} warp{'s' * (warps > 1)}, {len(self.programs[0])} instructions each)"
+            f"Kernel({m}x{k} @ {k}x{n}: {counted(m * n, 'thread')}, "
+            f"{counted(len(self.programs), 'warp')}, {len(self.programs[0])} instructions each)"
         )
 
 
@@ -312,7 +312,6 @@ class WarpTrace:
 
     def __repr__(self) -> str:
         return (
-            f"WarpTrace({self.warps} warp{'s' * (self.warps > 1)}, "
-            f"{self.schedulers} scheduler{'s' * (self.schedulers > 1)}, {self.policy}: "
-            f"{self.issue_count} instruction{'s' * (self.issue_count > 1)} in {self.cycles} cycles)"
+            f"WarpTrace({counted(self.warps, 'warp')}, {counted(self.schedulers, 'scheduler')}, "
+            f"{self.policy}: {counted(self.issue_count, 'instruction')} in {self.cycles} cycles)"
         )

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pulsewarp import _checks
+from pulsewarp._arrays import freeze
 from pulsewarp.matmul import accumulator_type
 from pulsewarp.systolic import rules
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis
 from pulsewarp.systolic.lines import Layout, Lines, tiles_of
 from pulsewarp.systolic.observers import Observer, Probes, RegisterObserver, ScheduleObserver
-from pulsewarp.systolic.registers import freeze
 from pulsewarp.systolic.rules import Fold
 from pulsewarp.systolic.trace import SystolicTrace
 
@@ -94,12 +94,7 @@ def simulate(
     """
     flow = DATAFLOWS[_checks.choice("dataflow", dataflow, DATAFLOWS)]
     rows, cols = _checks.whole_number("rows", rows), _checks.whole_number("cols", cols)
-    a, b = _checks.matrix("a", a), _checks.matrix("b", b)
-    if a.shape[1] != b.shape[0]:
-        raise ValueError(
-            f"a has shape {a.shape} and b has shape {b.shape}, but a must have as many "
-            f"columns ({a.shape[1]}) as b has rows ({b.shape[0]}); transpose or cut one of them."
-        )
+    a, b = _checks.factors(a, b)
     accumulator = accumulator_type(a.dtype, b.dtype)
     sizes: dict[Axis, int] = {"m": a.shape[0], "k": a.shape[1], "n": b.shape[1]}
     layout = Layout(flow, rows, cols, sizes[flow.stream_axis])

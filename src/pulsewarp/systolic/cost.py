@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pulsewarp import _checks
+from pulsewarp._text import counted
 from pulsewarp.systolic.dataflow import AXES, DATAFLOWS, Axis, Dataflow, Letter
 
 #: Who counts how. "register": what `simulate` counts. "scalesim": what SCALE-Sim 3.0.0 prints.
@@ -63,7 +64,7 @@ class GemmCost:
     def __repr__(self) -> str:
         return (
             f"GemmCost({self.dataflow}, {self.rows}x{self.cols} cells, {self.m}x{self.k} by "
-            f"{self.k}x{self.n}: {self.folds} fold{'s' if self.folds != 1 else ''}, {self.cycles} cycles, "
+            f"{self.k}x{self.n}: {counted(self.folds, 'fold')}, {self.cycles} cycles, "
             f"{100 * self.utilization:.1f} % used, convention {self.convention})"
         )
 
@@ -225,22 +226,22 @@ def _count(flow: Dataflow, sizes: dict[Axis, int], rows: int, cols: int, convent
             )
         per_fold, cycles = _stonne_cycles(row_extent, col_extent, rows, cols, stream)
     return GemmCost(
-        sizes["m"],
-        sizes["k"],
-        sizes["n"],
-        rows,
-        cols,
-        flow.name,
-        convention,
-        folds,
-        per_fold,
-        cycles,
-        products / (cycles * rows * cols) if cycles else math.nan,
-        row_extent * col_extent / (folds * rows * cols),
-        crossings["a"],
-        crossings["b"],
-        again,
-        crossings["c"],
+        m=sizes["m"],
+        k=sizes["k"],
+        n=sizes["n"],
+        rows=rows,
+        cols=cols,
+        dataflow=flow.name,
+        convention=convention,
+        folds=folds,
+        cycles_per_fold=per_fold,
+        cycles=cycles,
+        utilization=products / (cycles * rows * cols) if cycles else math.nan,
+        mapping_efficiency=row_extent * col_extent / (folds * rows * cols),
+        sram_reads_a=crossings["a"],
+        sram_reads_b=crossings["b"],
+        sram_reads_partial=again,
+        sram_writes_out=crossings["c"],
     )
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsewarp._arrays import freeze
 from pulsewarp.systolic.dataflow import Axis, Letter, flat_index
 from pulsewarp.systolic.lines import Layout, Lines, tiles_of
-from pulsewarp.systolic.registers import PHASES, REGISTERS, Probe, Registers, Schedule, freeze
+from pulsewarp.systolic.registers import PHASES, REGISTERS, Probe, Registers, Schedule
 from pulsewarp.systolic.rules import Fold
 
 

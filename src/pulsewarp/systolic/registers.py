@@ -84,13 +84,6 @@ class Schedule:
         return f"Schedule(cycles={self.phase.size}, folds={self.start.shape[0]})"
 
 
-def freeze(array: NDArray[Any]) -> NDArray[Any]:
-    """Return `array` C-contiguous and read-only."""
-    array = np.ascontiguousarray(array)
-    array.flags.writeable = False
-    return array
-
-
 @dataclass(frozen=True)
 class Check:
     """One check: whether it holds, and its numbers in a sentence."""

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks
+from pulsewarp._arrays import freeze
+from pulsewarp._text import counted
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, coordinates
-from pulsewarp.systolic.registers import Probe, Registers, Report, Schedule, freeze
+from pulsewarp.systolic.registers import Probe, Registers, Report, Schedule
 from pulsewarp.systolic.rules import Fold
 
 #: The most rows that `macs` and `exits` list.
@@ -293,8 +295,7 @@ class SystolicTrace:
         kept = (
             "every register" if self.has_registers else "the schedule" if self.has_schedule else "the result"
         )
-        count = len(self.folds)
         return (
             f"SystolicTrace({self.dataflow}, {self.rows}x{self.cols} cells, {self.m}x{self.k} by "
-            f"{self.k}x{self.n}, {self.cycles} cycles, {count} fold{'s' if count != 1 else ''}, keeps {kept})"
+            f"{self.k}x{self.n}, {self.cycles} cycles, {counted(len(self.folds), 'fold')}, keeps {kept})"
         )

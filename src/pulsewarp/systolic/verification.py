@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsewarp._text import counted
 from pulsewarp.systolic.cost import gemm
 from pulsewarp.systolic.dataflow import Letter, coordinates
 from pulsewarp.systolic.registers import Check, Report
@@ -64,7 +65,7 @@ def check_closed_form(trace: SystolicTrace) -> Check:
     cost = gemm(m=trace.m, k=trace.k, n=trace.n, rows=trace.rows, cols=trace.cols, dataflow=trace.dataflow)
     count = len(trace.folds)
     says = (
-        f"{trace.cycles} cycles counted in {count} fold{'s' if count != 1 else ''}; "
+        f"{trace.cycles} cycles counted in {counted(count, 'fold')}; "
         f"by formula {cost.folds} x {cost.cycles_per_fold} = {cost.cycles}"
     )
     return Check("closed form", (trace.cycles, count) == (cost.cycles, cost.folds), says)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsewarp._arrays import freeze
 from pulsewarp.systolic.dataflow import AXES, Axis, Letter
-from pulsewarp.systolic.registers import REGISTERS, Registers, freeze
+from pulsewarp.systolic.registers import REGISTERS, Registers
 from pulsewarp.systolic.rules import Fold
 from pulsewarp.systolic.trace import SystolicTrace
 
