@@ -30,28 +30,17 @@ def run_nbval(lesson: Path, folder: Path, at_start: str) -> subprocess.Completed
     (start_up / "00_fault.py").write_text(at_start, encoding="utf-8")
     shutil.copy(lesson, folder)
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # not this project's settings
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "--nbval",
-            "--nbval-current-env",
-            "-p",
-            "no:cacheprovider",
-            lesson.name,
-        ],
-        cwd=folder,
-        env={
-            **os.environ,
-            "IPYTHONDIR": str(folder / "ipython"),
-            "PULSEWARP_SKIP": "1",
-            "PYTEST_ADDOPTS": "",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [
+        *(sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-p", "no:cacheprovider"),
+        *("--exitfirst", lesson.name),  # one difference is all that is asked for
+    ]
+    environment = {
+        **os.environ,
+        "IPYTHONDIR": str(folder / "ipython"),
+        "PULSEWARP_SKIP": "1",
+        "PYTEST_ADDOPTS": "",
+    }
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("lesson", FAULTS)
@@ -62,7 +51,8 @@ def test_a_planted_fault_turns_nbval_red(lesson: str, tmp_path: Path) -> None:
     assert "Cell outputs differ" in red.stdout, red.stdout
 
 
-@pytest.mark.parametrize("lesson", FAULTS)
-def test_without_the_fault_nbval_is_green(lesson: str, tmp_path: Path) -> None:
-    green = run_nbval(keep_outputs.FOLDER / f"{lesson}.ipynb", tmp_path, "")
+def test_without_a_fault_nbval_is_green(tmp_path: Path) -> None:
+    # One lesson shows that the copy and the start-up file change nothing; that every lesson is green as it
+    # stands is for nbval itself to show, in the notebooks' own run.
+    green = run_nbval(keep_outputs.FOLDER / f"{next(iter(FAULTS))}.ipynb", tmp_path, "")
     assert green.returncode == 0, green.stdout + green.stderr
