@@ -188,11 +188,11 @@ def padding_faults(padding: TilePadding) -> list[str]:
     laws = {
         "a share along k": 0 < padding.efficiency_k <= 1,
         "a share along n": 0 < padding.efficiency_n <= 1,
-        "whole units": padding.padded_k % padding.rows == 0 and padding.padded_n % padding.columns == 0,
+        "whole units": padding.padded_k % padding.rows == 0 and padding.padded_n % padding.cols == 0,
         "no unit too many": padding.padded_k - padding.k < padding.rows
-        and padding.padded_n - padding.n < padding.columns,
+        and padding.padded_n - padding.n < padding.cols,
         "full on multiples": (padding.efficiency == 1)
-        == (padding.k % padding.rows == 0 and padding.n % padding.columns == 0),
+        == (padding.k % padding.rows == 0 and padding.n % padding.cols == 0),
         "the work that is useful": math.isclose(
             padding.efficiency * padding.padded_k * padding.padded_n, padding.k * padding.n, rel_tol=1e-12
         ),

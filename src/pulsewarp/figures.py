@@ -211,11 +211,11 @@ def padding_staircase(chip_ids: str | Chip | Iterable[str | Chip], largest: int 
     for chip, (color, dash, _) in zip(known, cycle(_STYLES), strict=False):
         padding = [ceilings.tile_padding(Matmul(1, side, side), chip) for side in sides]
         useful = [each.efficiency for each in padding]
-        rows, columns = padding[0].rows, padding[0].columns
+        rows, cols = padding[0].rows, padding[0].cols
         figure.add_scatter(
             x=list(sides),
             y=useful,
-            name=f"{chip.name}, unit of {rows} x {columns}",
+            name=f"{chip.name}, unit of {rows} x {cols}",
             mode="lines",
             line={"color": color, "dash": dash, "width": 2},
             hovertext=[

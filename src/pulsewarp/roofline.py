@@ -193,14 +193,14 @@ class TilePadding:
     ----------
     k, n
         The two sides of the weight matrix.
-    rows, columns
+    rows, cols
         Shape of the matrix unit: k runs over its rows, n over its columns.
     """
 
     k: int
     n: int
     rows: int
-    columns: int
+    cols: int
 
     @property
     def padded_k(self) -> int:
@@ -210,7 +210,7 @@ class TilePadding:
     @property
     def padded_n(self) -> int:
         """`n` rounded up to whole units."""
-        return -(-self.n // self.columns) * self.columns
+        return -(-self.n // self.cols) * self.cols
 
     @property
     def efficiency_k(self) -> float:
@@ -260,8 +260,8 @@ def tile_padding(matmul: Matmul, unit: Chip | tuple[int, int]) -> TilePadding:
     >>> round(roofline.tile_padding(Matmul(512, 129, 129), (128, 128)).efficiency, 3)
     0.254
     """
-    rows, columns = _unit_shape(unit)
-    return TilePadding(matmul.k, matmul.n, rows, columns)
+    rows, cols = _unit_shape(unit)
+    return TilePadding(matmul.k, matmul.n, rows, cols)
 
 
 @dataclass(frozen=True)
@@ -424,9 +424,9 @@ def wave_quantisation(
     >>> q.tiles, q.waves, round(q.efficiency, 2)
     (120, 2, 0.5)
     """
-    rows, columns = _sides("tile", tile)
-    grid = -(-matmul.m // rows) * -(-matmul.n // columns)
-    return WaveQuantisation(matmul, (rows, columns), waves(grid, _cores(sms), blocks_per_sm))
+    rows, cols = _sides("tile", tile)
+    grid = -(-matmul.m // rows) * -(-matmul.n // cols)
+    return WaveQuantisation(matmul, (rows, cols), waves(grid, _cores(sms), blocks_per_sm))
 
 
 def _ceilings(chip: Chip, dtype: str) -> tuple[float, float]:

@@ -149,7 +149,7 @@ def test_latencies_carry_their_origin() -> None:
 @pytest.mark.parametrize("policy", sorted(simt.POLICIES))
 def test_help_says_how_the_policy_picks(policy: str) -> None:
     header, _ = _wire.unpack(WarpPlayer(simt.simulate([simt.chain(2)], policy=policy)).trace)
-    assert header["help"][0].lower().startswith(simt.NAMES[policy])
+    assert header["help"][0].lower().startswith(simt.POLICY_NAMES[policy])
 
 
 @given(traces())

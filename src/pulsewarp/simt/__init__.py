@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pulsewarp.simt._instruction import LANES, Instruction, bar
-from pulsewarp.simt._policy import NAMES, POLICIES
+from pulsewarp.simt._policy import POLICIES, POLICY_NAMES
 from pulsewarp.simt._states import STATES
 from pulsewarp.simt.families import (
     chain,
@@ -19,8 +19,8 @@ from pulsewarp.simt.trace import Kernel, WarpTrace
 
 __all__ = [
     "LANES",
-    "NAMES",
     "POLICIES",
+    "POLICY_NAMES",
     "STATES",
     "Instruction",
     "Kernel",

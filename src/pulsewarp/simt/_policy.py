@@ -49,7 +49,7 @@ POLICIES: dict[str, Policy] = {
     "oldest": oldest,
 }
 
-NAMES = {
+POLICY_NAMES = {
     "lrr": "loose round robin",
     "gto": "greedy then oldest",
     "gty": "greedy then youngest",

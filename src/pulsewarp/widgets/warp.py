@@ -225,7 +225,7 @@ def _title(trace: simt.WarpTrace) -> str:
     parts = (
         f"{trace.warps} warp{'s' * (trace.warps > 1)}",
         f"{trace.schedulers} scheduler{'s' * (trace.schedulers > 1)}",
-        simt.NAMES[trace.policy],
+        simt.POLICY_NAMES[trace.policy],
     )
     if trace.kernel is None:
         return f"One SM: {', '.join(parts)}"
