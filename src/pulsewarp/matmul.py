@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -132,9 +131,9 @@ class Matmul:
 
 
 def _stored(elements: int, dtype: str) -> int:
-    return (
-        math.ceil(elements * int(BYTES[dtype] * 8) / 8) if BYTES[dtype] < 1 else elements * int(BYTES[dtype])
-    )
+    """Return the bytes of so many elements, rounded up to whole ones."""
+    bits = int(8 * BYTES[dtype])
+    return -(-elements * bits // 8)
 
 
 def accumulator_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:

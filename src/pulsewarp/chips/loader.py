@@ -150,8 +150,7 @@ class _Reading:
         """Return the chip, every field checked."""
         for name in (*_REQUIRED, *(name for name in _OPTIONAL if name in self.table)):
             self.values[name] = text(self.place.at(name), self.table.get(name))
-        if self.values["family"] not in FAMILIES:
-            self.place.at("family").refuse(self.values["family"], f"must be one of {', '.join(FAMILIES)}.")
+        self.place.at("family").one_of(self.values["family"], FAMILIES)
         self.values["projection"] = self._flag("projection", default=False)
         self.values["device_kinds"] = self._texts("device_kinds", self.table.get("device_kinds", []))
         for name, field in FIELDS.items():

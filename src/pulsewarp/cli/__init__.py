@@ -184,7 +184,7 @@ _SCENE_OPTIONS = (
     ("dataflow", "systolic", "ws, os or is: which operand stays (ws)"),
     ("schedulers", "warp", "warp schedulers of the SM (4)"),
     ("policy", "warp", "lrr, gto, gty or oldest (lrr)"),
-    ("max-outstanding", "warp", "most loads in flight for one warp (no limit)"),
+    ("max-outstanding", "warp", "most loads in flight, of all warps together (no limit)"),
 )
 _SIZES = {"systolic": (4, 4, 4), "warp": (16, 4, 16)}
 

@@ -10,15 +10,21 @@ from dataclasses import dataclass
 
 from pulsewarp import chips, roofline
 from pulsewarp.guide.band import Band
-from pulsewarp.guide.efficiency import PRECISIONS, TrainingEstimate, estimate_training, training_cases
-from pulsewarp.guide.memory import MemoryFit, fit_memory
+from pulsewarp.guide.efficiency import (
+    PRECISIONS,
+    TrainingEstimate,
+    estimate_training,
+    missing_peak,
+    training_cases,
+)
+from pulsewarp.guide.memory import MemoryFit, fit_memory, weight_dtype
 from pulsewarp.guide.workload import Workload
 from pulsewarp.matmul import Matmul
 
 # Mean node power over the sum of its GPUs' TDP in MLPerf power logs: 0.93 to 1.28, rounded outwards.
 NODE_POWER_OVER_TDP = Band(0.9, 1.1, 1.3)
 
-_TRAINS = ("train", "finetune", "train_and_inference")
+_ON_TOKENS = ("train", "finetune", "train_and_inference")  # phases that the published runs speak for
 _NO_RENT = ("colab", "kaggle", "donated_tpu", "donated_other", "on_prem", "own_machine", "edge_device")
 _TRUSTED = ("good", "medium")
 
@@ -119,7 +125,11 @@ def compare(
     """
     missing = _what_is_missing(workload)
     estimates: tuple[ChipEstimate, ...] = ()
-    if workload.params_b is not None and workload.phase in (*_TRAINS, "inference") and not _foreign(workload):
+    if (
+        workload.params_b is not None
+        and workload.phase in (*_ON_TOKENS, "inference")
+        and not _foreign(workload)
+    ):
         rows = None if prices is None else tuple(prices)
         estimates = _estimates(_only_numbers(workload), rows, gpu_price_factor)
     unit, costs = "US dollars a billion tokens", {}
@@ -149,7 +159,7 @@ def _what_is_missing(workload: Workload) -> str:
         return (
             "what a served token costs depends on batch and context, which is not modelled here: measure it"
         )
-    if workload.phase not in _TRAINS:
+    if workload.phase not in _ON_TOKENS:
         return "phase is not one that trains on tokens" if workload.phase != "any" else "phase is not given"
     if workload.params_b is None:
         return "params_b is not given"
@@ -226,18 +236,18 @@ def _estimate(
         if chip.tdp_watts is not None:
             energy = chip_hours * (NODE_POWER_OVER_TDP * (chip.tdp_watts / 1000))
     return ChipEstimate(
-        chip.id,
-        chip.name,
-        chip.family,
-        memory,
-        n_chips,
-        training,
-        price,
-        price_rows,
-        usd,
-        days,
-        energy,
-        _decode_floor(workload, chip, n_chips),
+        chip_id=chip.id,
+        name=chip.name,
+        family=chip.family,
+        memory=memory,
+        n_chips=n_chips,
+        training=training,
+        usd_per_chip_hour=price,
+        price_rows=price_rows,
+        usd_per_billion_tokens=usd,
+        days=days,
+        kwh_per_billion_tokens=energy,
+        decode_floor_seconds=_decode_floor(workload, chip, n_chips),
     )
 
 
@@ -246,24 +256,19 @@ def _decode_floor(workload: Workload, chip: chips.Chip, n_chips: int) -> float |
     active = workload.active_params_b or workload.params_b
     if workload.phase != "inference" or active is None or not chip.has_roofline:
         return None
-    precision = "bf16" if workload.precision in ("any", "mixed") else workload.precision
-    if not chip.peak_flops_per_second.get(precision):
+    dtype = weight_dtype(workload)
+    if not chip.peak_flops_per_second.get(dtype):
         return None
     side = math.isqrt(round(active * 1e9))
-    return roofline.bound(Matmul(1, side, side, precision), chip).memory_seconds / n_chips
+    return roofline.bound(Matmul(1, side, side, dtype), chip).memory_seconds / n_chips
 
 
 def _training(workload: Workload, chip: chips.Chip, n_chips: int) -> TrainingEstimate | None:
-    if workload.phase not in _TRAINS or workload.params_b is None:
+    if workload.phase not in _ON_TOKENS or workload.params_b is None:
         return None
     precision = "bf16" if workload.precision == "any" else workload.precision
-    if precision not in PRECISIONS:
-        return None
-    peaks = chip.peak_flops_per_second
-    sixteen, eight = peaks.get("bf16") or peaks.get("fp16"), peaks.get("fp8") or peaks.get("int8")
-    needed = {"fp8": (eight,), "int8": (eight,), "fp4": (eight, peaks.get("fp4"))}.get(precision, ())
-    if None in (sixteen, *needed):
-        return None  # estimate_training would refuse: a peak it needs is not published
+    if precision not in PRECISIONS or missing_peak(chip, precision) is not None:
+        return None  # estimate_training would refuse
     return estimate_training(
         params_b=workload.params_b,
         active_params_b=workload.active_params_b,

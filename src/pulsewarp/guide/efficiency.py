@@ -28,6 +28,7 @@ CASES_FORM = "pulsewarp-training-cases/1"
 EFFICIENCY_FORM = "pulsewarp-efficiency/1"
 ASSUMED_CONTEXT = 4096  # tokens; where a case or a workload does not say
 PRECISIONS = ("bf16", "fp16", "mixed", "fp8", "int8", "fp4")
+_NARROW = ("fp8", "int8", "fp4")
 _EIGHTY_PERCENT = 1.2815515655446004  # standard deviations either side of the mean of a normal distribution
 
 
@@ -159,14 +160,37 @@ def flops_per_token(active_params_b: float, seq_len: int | None = None) -> float
     return 6e9 * active_params_b + 6 * layers_times_width(active_params_b) * context
 
 
+def missing_peak(chip: chips.Chip, precision: str) -> str | None:
+    """Name the first peak that an estimate in `precision` needs and the chip does not publish.
+
+    Parameters
+    ----------
+    chip : chips.Chip
+        The chip.
+    precision : str
+        One of `PRECISIONS`.
+
+    Returns
+    -------
+    str or None
+        "16-bit", "8-bit" or "fp4"; None where all that it needs is published.
+
+    Examples
+    --------
+    >>> missing_peak(chips.get("tpu_v4"), "fp4")
+    'fp4'
+    """
+    peaks = chip.peak_flops_per_second
+    if not (peaks.get("bf16") or peaks.get("fp16")):
+        return "16-bit"
+    if precision in _NARROW and not (peaks.get("fp8") or peaks.get("int8")):
+        return "8-bit"
+    return "fp4" if precision == "fp4" and not peaks.get("fp4") else None
+
+
 def _sixteen_bit_peak(chip: chips.Chip) -> float:
     peaks = chip.peak_flops_per_second
-    peak = peaks.get("bf16") or peaks.get("fp16")
-    if peak is None:
-        raise ValueError(
-            f"{chip.name} has no published 16-bit peak, so nothing can be estimated; choose another chip."
-        )
-    return peak
+    return peaks.get("bf16") or peaks["fp16"]
 
 
 def _eight_bit_speed_up(chip: chips.Chip) -> bool:
@@ -219,7 +243,7 @@ def _row(
     """Compute the terms' values for one run; the only place that knows what a term means."""
     machine = chips.get(chip)
     gpu = {"gpu": 1.0, "tpu": 0.0}.get(machine.family, 0.5)
-    narrow = precision in ("fp8", "int8", "fp4") and _eight_bit_speed_up(machine)
+    narrow = precision in _NARROW and _eight_bit_speed_up(machine)
     total = flops_per_token(active_params_b, seq_len)
     return {
         "base": 1.0,
@@ -566,17 +590,12 @@ def _estimate(
     total: float, active: float, context: int, precision: str, chip: str, n_chips: int
 ) -> TrainingEstimate:
     machine = chips.get(chip)
-    peaks = machine.peak_flops_per_second
-    peak = _sixteen_bit_peak(machine)
-    if precision in ("fp8", "int8", "fp4") and not (peaks.get("fp8") or peaks.get("int8")):
+    missing = missing_peak(machine, precision)
+    if missing is not None:
+        remedy = {"8-bit": "use precision='bf16' or another", "fp4": "use precision='fp8' or another"}
         raise ValueError(
-            f"{machine.name} has no published 8-bit peak, so {precision} training cannot be estimated; "
-            "use precision='bf16' or another chip."
-        )
-    if precision == "fp4" and not peaks.get("fp4"):
-        raise ValueError(
-            f"{machine.name} has no published fp4 peak, so fp4 training cannot be estimated; "
-            "use precision='fp8' or another chip."
+            f"{machine.name} has no published {missing} peak, so {precision} training cannot be estimated; "
+            f"{remedy.get(missing, 'choose another')} chip."
         )
     row = _row(
         chip=chip,
@@ -588,7 +607,7 @@ def _estimate(
     )
     share = _band(*_fitted().predict(row, chip))
     per_token = flops_per_token(active, context)
-    rate = share * peak
+    rate = share * _sixteen_bit_peak(machine)
     return TrainingEstimate(
         chip=chip,
         n_chips=n_chips,

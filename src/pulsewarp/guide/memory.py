@@ -14,8 +14,7 @@ from pulsewarp.guide.workload import Workload
 TRAINING_BYTES_PER_PARAMETER = 18
 RESERVE = 0.10  # of each chip's memory, for the runtime and fragmentation
 
-_TRAINS = ("train", "finetune", "train_and_inference", "rl_posttrain")
-_SERVES = ("inference",)
+_KEEPS_OPTIMISER = ("train", "finetune", "train_and_inference", "rl_posttrain")
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,27 @@ class MemoryFit:
     bytes_needed: float
     bytes_per_chip: int
     chips: int
+
+
+def weight_dtype(workload: Workload) -> str:
+    """Return the dtype that weights are served in: the workload's precision, bf16 where unknown or mixed.
+
+    Parameters
+    ----------
+    workload : Workload
+        What is to run.
+
+    Returns
+    -------
+    str
+        A key of `matmul.DTYPES`.
+
+    Examples
+    --------
+    >>> weight_dtype(Workload(precision="mixed"))
+    'bf16'
+    """
+    return "bf16" if workload.precision in ("any", "mixed") else workload.precision
 
 
 def bytes_needed(workload: Workload) -> float | None:
@@ -63,11 +83,10 @@ def bytes_needed(workload: Workload) -> float | None:
     """
     if workload.params_b is None:
         return None
-    if workload.phase in _TRAINS:
+    if workload.phase in _KEEPS_OPTIMISER:
         return workload.params_b * 1e9 * TRAINING_BYTES_PER_PARAMETER
-    if workload.phase in _SERVES:
-        precision = "bf16" if workload.precision in ("any", "mixed") else workload.precision
-        return workload.params_b * 1e9 * matmul.BYTES[precision]
+    if workload.phase == "inference":
+        return workload.params_b * 1e9 * matmul.BYTES[weight_dtype(workload)]
     return None
 
 
@@ -95,7 +114,24 @@ def smallest_count(needed: float, memory_bytes: float) -> int:
 
 
 def fit_memory(workload: Workload, chip_id: str) -> MemoryFit | None:
-    """Find the smallest number of a chip that holds a workload; None where sizes are unknown.
+    """Find the smallest number of a chip that holds a workload.
+
+    Parameters
+    ----------
+    workload : Workload
+        What is to run, as for `bytes_needed`.
+    chip_id : str
+        Catalogue id, such as "tpu_v5p".
+
+    Returns
+    -------
+    MemoryFit or None
+        None where the workload's bytes or the chip's memory are unknown.
+
+    Raises
+    ------
+    ValueError
+        When the catalogue has no such chip; the nearest id is named.
 
     Examples
     --------
