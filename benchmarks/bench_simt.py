@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from pulsewarp import simt
 
 
-def _mixed() -> list[simt.Instruction]:
-    """Return 1,040 instructions: loads, sums that use them, eight accumulators."""
+def mixed() -> list[simt.Instruction]:
+    """Return 1,040 instructions: loads, FMAs that use them, eight accumulators."""
     step = []
     for k in range(8):
         step.append(simt.Instruction("mem", 28, 1, f"ld{k}", (), f"LDG ld{k}"))
@@ -17,55 +18,53 @@ def _mixed() -> list[simt.Instruction]:
     return step * 10
 
 
-def programs() -> dict[str, tuple[list[object], dict[str, object]]]:
-    """Return the programs of 32 warps each, and how they are run."""
-    chain, barrier = simt.chain(1000), simt.chain_and_barrier(100, 9)
-    late = simt.chain_and_barrier(100, 18)
+def runs() -> dict[str, dict[str, Any]]:
+    """Return the arguments of `simulate` by what holds the warps up; 32 warps, or as many as a kernel has."""
+    barrier, late = simt.chain_and_barrier(100, 9), simt.chain_and_barrier(100, 18)
+    kernel = simt.matmul_kernel([[1] * 256] * 16, [[1] * 16] * 256)
     return {
-        "loads, sums, 8 accumulators": ([_mixed()] * 32, {}),
-        "arithmetic: dependent chain": ([chain] * 32, {}),
-        "arithmetic: units taken 2 cycles": ([simt.chain(1000, ilp=4, interval=2)] * 32, {}),
-        "memory: independent loads": ([simt.load_stream(200)] * 32, {}),
-        "memory: load and use, latency 400": ([simt.load_compute(200, 4, load_latency=400)] * 32, {}),
-        "memory: 8 loads in flight": (
-            [simt.load_compute(200, 4, load_latency=100)] * 32,
-            {"max_outstanding": 8},
-        ),
-        "barrier every 9 sums": ([barrier] * 32, {"blocks": [w // 8 for w in range(32)]}),
-        "barrier, one warp late": ([late] + [barrier] * 31, {}),
-        "16x16 product, k = 256": (
-            list(simt.matmul_kernel([[1] * 256] * 16, [[1] * 16] * 256).programs),
-            {},
-        ),
+        "loads, FMAs, 8 accumulators": {"programs": [mixed()] * 32},
+        "arithmetic: dependent chain": {"programs": [simt.chain(1000)] * 32},
+        "arithmetic: units taken 2 cycles": {"programs": [simt.chain(1000, ilp=4, interval=2)] * 32},
+        "memory: independent loads": {"programs": [simt.load_stream(200)] * 32},
+        "memory: load and use, latency 400": {"programs": [simt.load_compute(200, 4, load_latency=400)] * 32},
+        "memory: 8 loads in flight": {
+            "programs": [simt.load_compute(200, 4, load_latency=100)] * 32,
+            "max_outstanding": 8,
+        },
+        "barrier every 9 FMAs": {"programs": [barrier] * 32, "blocks": [w // 8 for w in range(32)]},
+        "barrier, one warp late": {"programs": [late] + [barrier] * 31},
+        "16x16 product, k = 256": {"programs": kernel.programs, "blocks": kernel.blocks},
     }
 
 
-def scheduling() -> list[dict[str, object]]:
-    """Return a row for each program and policy: best of three runs, in processor time of this one thread."""
-    rows: list[dict[str, object]] = []
-    for name, (warps, keywords) in programs().items():
+def processor_seconds(arguments: dict[str, Any]) -> tuple[float, int]:
+    """Return the best of three runs in processor time of this one thread, and the instructions issued."""
+    best = float("inf")
+    for _ in range(3):
+        start = time.process_time()
+        trace = simt.simulate(**arguments)
+        best = min(best, time.process_time() - start)
+    return best, trace.issue_count
+
+
+def bench_scheduling() -> list[dict[str, Any]]:
+    """Simulate each run under each policy; a row tells of the slowest."""
+    rows = []
+    for name, arguments in runs().items():
+        rates = {}
         for policy in simt.POLICIES:
-            best = float("inf")
-            for _ in range(3):
-                start = time.process_time()
-                trace = simt.simulate(warps, schedulers=4, policy=policy, **keywords)
-                best = min(best, time.process_time() - start)
-            rows.append(
-                {
-                    "program": name,
-                    "policy": policy,
-                    "instructions": trace.issue_count,
-                    "cycles": trace.cycles,
-                    "instructions_per_second": round(trace.issue_count / best),
-                }
-            )
+            seconds, count = processor_seconds({**arguments, "policy": policy})
+            rates[policy] = count / seconds
+        slowest = min(rates, key=lambda policy: rates[policy])
+        rows.append({"name": f"{name} ({slowest})", "value": rates[slowest], "unit": "instr/s"})
     return rows
 
 
-def sentences() -> list[dict[str, object]]:
-    """Return how long it takes to put a long trace into words."""
-    trace = simt.simulate([_mixed()] * 8, schedulers=4)
+def bench_sentences() -> dict[str, Any]:
+    """Put a long trace into words."""
+    trace = simt.simulate([mixed()] * 8)
     start = time.process_time()
     told = trace.sentences()
-    seconds = time.process_time() - start
-    return [{"cycles": trace.cycles, "sentences": sum(map(len, told)), "seconds": round(seconds, 3)}]
+    name = f"{sum(map(len, told))} sentences of a trace"
+    return {"name": name, "value": time.process_time() - start, "unit": "s"}

@@ -30,6 +30,8 @@ def find_benchmarks(parts: list[str]) -> Iterator[tuple[str, Any]]:
             continue
         module = importlib.import_module(path.stem)
         functions = [f for name, f in vars(module).items() if name.startswith("bench_") and callable(f)]
+        if not functions:  # it would be run by nobody, and nobody would notice
+            raise ValueError(f"{path.name} has no function bench_*; name one so, or remove the file.")
         yield from ((part, function) for function in functions)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -74,3 +75,21 @@ def test_importing_the_package_does_not_even_load_numpy() -> None:
 
 def test_a_heavy_import_would_be_seen() -> None:
     assert not loaded_by("import pulsewarp, ipywidgets").isdisjoint(HEAVY)
+
+
+def benchmarks_of(path: Path) -> list[str]:
+    """Return the functions of a file that benchmarks/run.py finds: it goes by their names."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return [name for name in names if name.startswith("bench_")]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("bench_*.py")), ids=lambda path: path.stem)
+def test_every_benchmark_file_is_run(path: Path) -> None:
+    assert benchmarks_of(path)
+
+
+def test_a_file_without_a_benchmark_would_be_seen(tmp_path: Path) -> None:
+    path = tmp_path / "bench_nothing.py"
+    path.write_text("def scheduling(): ...\n", encoding="utf-8")
+    assert benchmarks_of(path) == []

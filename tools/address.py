@@ -18,6 +18,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,13 @@ def rewrite(text: str, repository: str, name: str = "pulsewarp") -> str:
     pair = repository.removeprefix("https://github.com/")
     for pattern, whole in places(name):
         right = repository if whole else pair
-        text = pattern.sub(lambda found, right=right: found[0].replace(found[1], right), text)
+        text = pattern.sub(partial(_with_copy, right), text)
     return text
+
+
+def _with_copy(right: str, found: re.Match[str]) -> str:
+    """Return what was found with its one group, the copy, replaced."""
+    return found[0].replace(found[1], right)
 
 
 def rewrite_notebook(text: str, repository: str) -> str:

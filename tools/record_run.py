@@ -53,7 +53,7 @@ def attempt(
 
 
 def least_disturbed(*product: object) -> bench.Measurement:
-    attempts = []
+    attempts: list[tuple[float, bench.Measurement]] = []
     while len(attempts) < MOST_ATTEMPTS:
         attempts.append(attempt(*product))  # type: ignore[arg-type]  # a row of PLAN
         if attempts[-1][0] <= UNDISTURBED:
