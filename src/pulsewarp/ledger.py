@@ -52,7 +52,17 @@ class SystolicLedger:
     busy: NDArray[np.int64]
 
     def at(self, t: int) -> dict[str, int]:
-        """Return every charge after clock edge `t`, by name."""
+        """Return every charge after clock edge `t`, by name.
+
+        Parameters
+        ----------
+        t : int
+            Cycle; -1 is the last one, as in any array.
+
+        Returns
+        -------
+        dict of str to int
+        """
         return {field.name: int(getattr(self, field.name)[t]) for field in fields(self)}
 
     def __repr__(self) -> str:
@@ -90,9 +100,8 @@ def systolic(trace: SystolicTrace) -> SystolicLedger:
     [8, 4, 4, 4]
     """
     schedule = trace.schedule
-    column = {trace.roles[register]: REGISTERS.index(register) for register in REGISTERS}
     entered, moved = schedule.entered.astype(np.int64), schedule.moved.astype(np.int64)
-    reads = {letter: entered[:, column[letter]] for letter in "abc"}
+    reads = {trace.roles[register]: entered[:, column] for column, register in enumerate(REGISTERS)}
     cycle_of_fold = np.arange(trace.cycles) // trace.folds[0].cycles
     continues = np.array([fold.row0 > 0 and trace.roles["held"] != "c" for fold in trace.folds])
     starts = np.zeros(trace.cycles, np.int64)
@@ -144,7 +153,17 @@ class WarpLedger:
     requests: NDArray[np.int64]
 
     def at(self, t: int) -> dict[str, int]:
-        """Return every charge after cycle `t`, by name; lost slots as ``lost_memory`` and so on."""
+        """Return every charge after cycle `t`, by name; lost slots as ``lost_memory`` and so on.
+
+        Parameters
+        ----------
+        t : int
+            Cycle; -1 is the last one, as in any array.
+
+        Returns
+        -------
+        dict of str to int
+        """
         counts = {"slots": self.slots, "issued": self.issued}
         counts |= {f"lost_{reason}": count for reason, count in self.lost.items()}
         counts |= {"lanes": self.lanes, "requests": self.requests}

@@ -408,6 +408,16 @@ class Exercise:
         """Check the shown solution itself, so that it cannot rot: notebooks keep this cell's output.
 
         The solution text is run as Python with numpy as ``np``; its last line must be an expression.
+
+        Returns
+        -------
+        Verdict
+            What `check` says of it.
+
+        Raises
+        ------
+        ValueError
+            When the exercise has no solution.
         """
         if not self.solution:
             raise ValueError(f"The exercise {self.task!r} has no solution; give exercise(..., solution=...).")

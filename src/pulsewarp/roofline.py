@@ -93,6 +93,10 @@ def bound(matmul: Matmul, chip: Chip, dtype: str | None = None) -> Bound:
         Name of the peak to hold it against, when it is not that of the product's dtype: for
         example "tf32" for an fp32 product that may be rounded, or "fp64_tensor".
 
+    Returns
+    -------
+    Bound
+
     Raises
     ------
     ValueError
@@ -116,7 +120,17 @@ def bound(matmul: Matmul, chip: Chip, dtype: str | None = None) -> Bound:
 
 
 def ridge_point(chip: Chip, dtype: str = "bf16") -> float:
-    """Return the arithmetic intensity (FLOP/B) from which this chip's peak, not its memory, limits.
+    """Return the arithmetic intensity from which this chip's peak, not its memory, limits.
+
+    Parameters
+    ----------
+    chip, dtype
+        As for `bound`.
+
+    Returns
+    -------
+    float
+        FLOP/B.
 
     Raises
     ------
@@ -242,6 +256,10 @@ def tile_padding(matmul: Matmul, unit: Chip | tuple[int, int]) -> TilePadding:
     unit
         A chip whose matrix unit has a known shape, or (rows, columns).
 
+    Returns
+    -------
+    TilePadding
+
     Raises
     ------
     ValueError
@@ -303,7 +321,17 @@ class Waves:
         return self.blocks / (self.waves * self.slots)
 
     def cycles(self, block_cycles: int) -> int:
-        """Return the cycles of the whole grid when a block takes `block_cycles`."""
+        """Return the cycles of the whole grid.
+
+        Parameters
+        ----------
+        block_cycles
+            Cycles of one block, at least 1.
+
+        Returns
+        -------
+        int
+        """
         return self.waves * whole_number("block_cycles", block_cycles)
 
 
@@ -317,6 +345,10 @@ def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
     ----------
     blocks, sms, blocks_per_sm
         As in `Waves`; whole numbers of at least 1.
+
+    Returns
+    -------
+    Waves
 
     Raises
     ------
@@ -402,6 +434,10 @@ def wave_quantisation(
         (rows, columns) of the result that one block makes.
     blocks_per_sm
         Blocks that one core holds at once.
+
+    Returns
+    -------
+    WaveQuantisation
 
     Raises
     ------

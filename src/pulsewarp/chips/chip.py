@@ -194,10 +194,26 @@ class Chip:
     def peak(self, dtype: str) -> float:
         """Return the dense peak for `dtype` in FLOP/s (integer operations per second for int8 and int4).
 
+        Parameters
+        ----------
+        dtype
+            One of `PEAK_DTYPES`.
+
+        Returns
+        -------
+        float
+            Operations per second.
+
         Raises
         ------
         ValueError
             When `dtype` is no known name, or its peak on this chip was not seen published.
+
+        Examples
+        --------
+        >>> from pulsewarp import chips
+        >>> chips.get("tpu_v4").peak("bf16")
+        275000000000000.0
         """
         choice("dtype", dtype, PEAK_DTYPES)
         if dtype not in self.peak_flops_per_second:
@@ -208,14 +224,27 @@ class Chip:
         return self.peak_flops_per_second[dtype]
 
     def source(self, field: str) -> Source:
-        """Return the strongest source of the attribute `field`, such as ``"tdp_watts"``.
+        """Return the strongest source of an attribute.
 
-        A peak is asked for as ``"peak_flops_per_second.bf16"``.
+        Parameters
+        ----------
+        field
+            The attribute's name, such as ``"tdp_watts"``; a peak's is ``"peak_flops_per_second.bf16"``.
+
+        Returns
+        -------
+        Source
 
         Raises
         ------
         ValueError
             When this chip has no sourced value under that name.
+
+        Examples
+        --------
+        >>> from pulsewarp import chips
+        >>> chips.get("tpu_v5e").source("bandwidth_bytes_per_second").title
+        'Google Cloud documentation, TPU v5e'
         """
         if field not in self.sources:
             raise ValueError(
@@ -228,6 +257,16 @@ class Chip:
         """Return the least and greatest value that sources print for a numeric attribute.
 
         Equal ends mean that no other value was seen.
+
+        Parameters
+        ----------
+        field
+            As for `source`.
+
+        Returns
+        -------
+        (float, float)
+            In the attribute's own unit.
 
         Raises
         ------
@@ -254,6 +293,10 @@ class Chip:
         TPU v2, v3, v7 and 8i and the MI250X show one chip as two devices; a product timed on one
         of them must be held against half the chip. Peaks, bandwidth, memory, cores, matrix units,
         on-chip memories of the chip and power are divided; the share keeps the chip's id.
+
+        Returns
+        -------
+        Chip
 
         Raises
         ------

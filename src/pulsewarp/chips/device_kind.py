@@ -22,6 +22,11 @@ def identify(device_kind: str, platform: str) -> str | None:
     platform
         JAX's ``device.platform``: "tpu", "gpu", "cuda", "rocm" or "cpu".
 
+    Returns
+    -------
+    str or None
+        The chip's id.
+
     Notes
     -----
     TPU names are those of JAX 0.12 (`jax/_src/tpu_info.py`), GPU names the ones drivers report.

@@ -142,6 +142,15 @@ def _fact(place: Place, key: str, table: Table, source: Source) -> EnergyFact:
 def energy(chip_id: str | None = None) -> tuple[EnergyFact, ...]:
     """Return the energy facts, all or those of one chip.
 
+    Parameters
+    ----------
+    chip_id
+        A catalogue id; left out, the facts that belong to no chip are there too.
+
+    Returns
+    -------
+    tuple of EnergyFact
+
     Raises
     ------
     ValueError
@@ -160,6 +169,15 @@ def energy(chip_id: str | None = None) -> tuple[EnergyFact, ...]:
 
 def energy_fact(fact_id: str) -> EnergyFact:
     """Return the energy fact with this id.
+
+    Parameters
+    ----------
+    fact_id
+        Its name in the catalogue, such as ``"fp32_multiply_45nm"``.
+
+    Returns
+    -------
+    EnergyFact
 
     Raises
     ------
@@ -184,6 +202,20 @@ def joules_per_peak_flop(
 
     A floor for comparing designs: the power of the whole board over a peak that no program
     reaches. It is not the energy of a FLOP at load, and the two kinds of power must not be mixed.
+
+    Parameters
+    ----------
+    chip
+        The chip.
+    dtype
+        Name of the peak, one of `PEAK_DTYPES`.
+    power
+        The vendor's design power, or the mean that was measured.
+
+    Returns
+    -------
+    float or None
+        J/FLOP.
 
     Raises
     ------

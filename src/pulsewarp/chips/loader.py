@@ -339,6 +339,15 @@ def _shape(place: Place, value: object) -> tuple[int, int]:
 def get(chip_id: str) -> Chip:
     """Return the chip with this catalogue id.
 
+    Parameters
+    ----------
+    chip_id
+        One of `ids`.
+
+    Returns
+    -------
+    Chip
+
     Raises
     ------
     ValueError
@@ -354,7 +363,22 @@ def get(chip_id: str) -> Chip:
 
 
 def ids(family: str | None = None) -> tuple[str, ...]:
-    """Return the ids of all chips, or of one family: "tpu", "gpu" or "other".
+    """Return the ids of all chips, or of one family.
+
+    Parameters
+    ----------
+    family
+        "tpu", "gpu" or "other".
+
+    Returns
+    -------
+    tuple of str
+        TPUs first, then GPUs, then others.
+
+    Raises
+    ------
+    ValueError
+        When the family is none of these.
 
     Examples
     --------
@@ -369,6 +393,11 @@ def ids(family: str | None = None) -> tuple[str, ...]:
 
 def catalogue() -> tuple[Chip, ...]:
     """Return every chip of the catalogue, the same objects at each call.
+
+    Returns
+    -------
+    tuple of Chip
+        In the order of `ids`.
 
     Examples
     --------

@@ -121,6 +121,10 @@ def prices(chip_id: str | None = None, kind: str | None = None) -> tuple[Price, 
     kind
         One of "on-demand", "spot", "preemptible", "capacity block", "serverless".
 
+    Returns
+    -------
+    tuple of Price
+
     Raises
     ------
     ValueError
@@ -146,7 +150,17 @@ def prices(chip_id: str | None = None, kind: str | None = None) -> tuple[Price, 
 
 
 def price_range(chip_id: str, kind: str = "on-demand") -> tuple[float, float] | None:
-    """Return the lowest and highest price seen in US dollars for a chip-hour, or None when none was.
+    """Return the lowest and highest price seen, or None when none was.
+
+    Parameters
+    ----------
+    chip_id, kind
+        As for `prices`.
+
+    Returns
+    -------
+    (float, float) or None
+        US dollars for a chip-hour.
 
     Raises
     ------

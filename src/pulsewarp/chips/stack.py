@@ -101,6 +101,10 @@ def stacks(platform: str | None = None) -> tuple[Stack, ...]:
     platform
         One of "nvidia_gpu", "amd_gpu", "intel_gpu", "apple_gpu", "cpu", "google_tpu", "other".
 
+    Returns
+    -------
+    tuple of Stack
+
     Raises
     ------
     ValueError

@@ -286,6 +286,11 @@ def fit(cases: Iterable[TrainingCase]) -> Efficiency:
         Terms and chips; what belongs to single sources is fitted beside them and left out, because a
         reader's own run is a new source.
 
+    Raises
+    ------
+    ValueError
+        When there is no case.
+
     Notes
     -----
     Posterior of a linear model with normal priors and noise: covariance (X'X/e^2 + P^-1)^-1

@@ -198,7 +198,7 @@ def too_few_requests(w: Workload) -> str | None:
     contested="Pallas has existed since 2023; older advice against TPUs for this reason predates it",
 )
 def gpu_kernels(w: Workload) -> str | None:
-    """Kernels written for GPUs."""
+    """Block TPUs where kernels are written for GPUs."""
     if w.custom_kernels in ("cuda", "triton"):
         name = {"cuda": "CUDA", "triton": "Triton"}[w.custom_kernels]
         return f"The work depends on {name} kernels, which no TPU runs."
@@ -218,7 +218,7 @@ def gpu_kernels(w: Workload) -> str | None:
     way_round_cost="numerical analysis, and several products in place of one",
 )
 def double_precision(w: Workload) -> str | None:
-    """Arithmetic in fp64."""
+    """Block TPUs where the arithmetic is fp64."""
     if w.precision == "fp64":
         return "The arithmetic is fp64; no TPU publishes an fp64 peak, data-centre GPUs do."
     return None
@@ -236,7 +236,7 @@ def double_precision(w: Workload) -> str | None:
     contested="the comparisons are of 2020 to 2022, on TPU v2 and v3",
 )
 def gather_and_scatter(w: Workload) -> str | None:
-    """Irregular memory access decides."""
+    """Block TPUs where irregular memory access decides."""
     if w.non_matrix_share == "high" and w.non_matrix_kind in ("gather_scatter", "sparse"):
         kind = {"gather_scatter": "gathers and scatters", "sparse": "sparse operations"}[w.non_matrix_kind]
         return f"Most of the time goes into {kind}, for which a systolic array has no use."
@@ -254,7 +254,7 @@ def gather_and_scatter(w: Workload) -> str | None:
     way_round_cost="a rewrite of the operations",
 )
 def unsupported_operations(w: Workload) -> str | None:
-    """Operations that XLA does not lower for a TPU."""
+    """Block TPUs where XLA does not lower the model's operations for them."""
     if w.non_matrix_kind == "unsupported_ops" and w.location != "edge_device":
         return "Some operations have no lowering for TPUs and would fall back to the host at every step."
     return None
@@ -272,7 +272,7 @@ def unsupported_operations(w: Workload) -> str | None:
     contested="bucketing has fixed it for many",
 )
 def changing_shapes_in_pytorch(w: Workload) -> str | None:
-    """PyTorch whose tensor shapes change from step to step."""
+    """Block TPUs where PyTorch's tensor shapes change from step to step."""
     if w.shapes in ("dynamic", "ragged") and w.framework in _PYTORCH:
         return f"Shapes are {w.shapes} and the code is PyTorch: each new shape is compiled anew on a TPU."
     return None
@@ -308,7 +308,7 @@ def pytorch_xla_superseded(w: Workload) -> str | None:
     contested="press reports of pilots at customers' sites in 2026 and 2027, unverified",
 )
 def not_for_sale(w: Workload) -> str | None:
-    """TPUs are rented, not bought."""
+    """Block TPUs where the machine has to be bought: they are rented."""
     if w.location == "on_prem":
         return "It must run in your own room, and TPUs are rented in one cloud rather than sold."
     if w.location == "own_machine":
@@ -351,7 +351,7 @@ def capacity_by_a_date(w: Workload) -> str | None:
     contested="torch_tpu was announced 2026-04 and is in beta: this rule is about today's date",
 )
 def pytorch_port(w: Workload) -> str | None:
-    """PyTorch code whose port has not been priced."""
+    """Speak for a GPU where the code is PyTorch and its port has not been priced."""
     priced = None not in (w.port_weeks, w.usd_per_engineer_week, w.tokens_b)
     if w.framework == "pytorch" and not priced:
         return "The code is PyTorch: it runs on GPUs today, and on TPUs after a port."
@@ -370,7 +370,7 @@ def pytorch_port(w: Workload) -> str | None:
     contested="2023 versions",
 )
 def exploring_outside_jax(w: Workload) -> str | None:
-    """Research that tries many functions, outside JAX."""
+    """Speak for a GPU where research tries many functions outside JAX."""
     if w.phase in ("research", "prototype") and w.framework in (*_PYTORCH, "several", "custom"):
         return "Exploration needs many functions and new kernels; outside JAX those arrive on GPUs first."
     return None
@@ -388,7 +388,7 @@ def exploring_outside_jax(w: Workload) -> str | None:
     contested="changing fast",
 )
 def post_training_library(w: Workload) -> str | None:
-    """Reinforcement-learning post-training libraries target GPUs."""
+    """Speak for a GPU where reinforcement-learning libraries, which target GPUs, are used."""
     if w.phase == "rl_posttrain" and w.framework in (*_PYTORCH, "vllm", "several"):
         return "The common open post-training libraries pair PyTorch with vLLM and support GPUs first."
     return None
@@ -405,7 +405,7 @@ def post_training_library(w: Workload) -> str | None:
     way_round_cost="two to four times the memory for the weights",
 )
 def four_bit_floats(w: Workload) -> str | None:
-    """4-bit floating point, which no TPU that can be rented publishes."""
+    """Speak for a GPU where the model is in 4-bit floats, which no TPU that can be rented publishes."""
     rentable = [c for c in chips.catalogue() if c.family == "tpu" and c.status.startswith("available")]
     if w.precision == "fp4" and not any(c.peak_flops_per_second.get("fp4") for c in rentable):
         return "The model is in fp4; no TPU that can be rented publishes an fp4 peak, current GPUs do."
@@ -420,7 +420,7 @@ def four_bit_floats(w: Workload) -> str | None:
     contested="only where the model is small too; a large model fills the array at any batch",
 )
 def small_batch_of_a_small_model(w: Workload) -> str | None:
-    """Products too small for the array."""
+    """Speak for a GPU where the products are too small for the array."""
     small = w.params_b is not None and w.params_b <= 1
     if w.phase in _TUNED and w.batch in ("one", "small") and small:
         return "A small model in small batches leaves a systolic array partly empty."
@@ -439,7 +439,7 @@ def small_batch_of_a_small_model(w: Workload) -> str | None:
     contested="routine in JAX code; serving engines bucket by themselves",
 )
 def changing_shapes_in_xla(w: Workload) -> str | None:
-    """Shapes that change in code that XLA compiles, where no engine buckets them."""
+    """Speak for a GPU where shapes change in code that XLA compiles and no engine buckets them."""
     engine = w.domain == "llm" and w.phase in ("inference", "train_and_inference")
     if (
         w.shapes in ("dynamic", "ragged")
@@ -462,7 +462,7 @@ def changing_shapes_in_xla(w: Workload) -> str | None:
     way_round_cost="an application, and quota where it is granted",
 )
 def donated_gpus(w: Workload) -> str | None:
-    """Capacity that is given, and is not a TPU."""
+    """Speak for a GPU where capacity is given that is not a TPU."""
     if w.location == "donated_other":
         return "The capacity is donated or contracted, and it is not TPUs."
     return None
@@ -482,7 +482,7 @@ def donated_gpus(w: Workload) -> str | None:
     way_round_cost="the whole bill",
 )
 def donated_tpus(w: Workload) -> str | None:
-    """TPU capacity that is given."""
+    """Speak for a TPU where TPU capacity is given."""
     if w.location == "donated_tpu":
         return "TPU capacity is donated; a GPU would have to be paid for."
     return None
@@ -501,7 +501,7 @@ def donated_tpus(w: Workload) -> str | None:
     "512 H100 and in 11.6 s on 512 v5p (arXiv 2507.05411); TensorFlow is not supported on TPU7x",
 )
 def matrix_work_in_xla(w: Workload) -> str | None:
-    """XLA code, fixed shapes, mostly matrix products, where TPUs can be had."""
+    """Speak for a TPU where XLA code is mostly matrix products of fixed shapes, and TPUs can be had."""
     framework = w.framework in _XLA
     embedding = w.non_matrix_kind == "embedding" and w.non_matrix_share in ("low", "medium")
     regular = w.shapes in ("static", "bucketed") and w.non_matrix_share == "low"

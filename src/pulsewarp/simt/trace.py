@@ -56,7 +56,22 @@ class Kernel:
     def simulate(
         self, *, schedulers: int = 4, policy: str = "lrr", max_outstanding: int | None = None
     ) -> WarpTrace:
-        """Return the trace of this kernel's warps on one SM; its `kernel` is this one. See `simulate`."""
+        """Return the trace of this kernel's warps on one SM; its `kernel` is this one.
+
+        Parameters
+        ----------
+        schedulers, policy, max_outstanding
+            As for `simulate`.
+
+        Returns
+        -------
+        WarpTrace
+
+        Raises
+        ------
+        ValueError
+            As `simulate`.
+        """
         from pulsewarp.simt.scheduler import simulate  # it makes traces, so it stands above this module
 
         trace = simulate(

@@ -54,13 +54,9 @@ class Dataflow:
         return self.held != "c"
 
     @property
-    def roles(self) -> dict[str, str]:
+    def roles(self) -> dict[str, Letter]:
         """Register name -> operand letter."""
         return {"held": self.held, "right": self.right, "down": self.down}
-
-    def register_of(self, letter: Letter) -> str:
-        """Return the name of the register that carries an operand."""
-        return next(register for register, carried in self.roles.items() if carried == letter)
 
 
 DATAFLOWS: dict[str, Dataflow] = {

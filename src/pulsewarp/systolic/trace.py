@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp._text import counted
-from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, coordinates
+from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, Letter, coordinates
 from pulsewarp.systolic.registers import Probe, Registers, Report, Schedule
 from pulsewarp.systolic.rules import Fold
 
@@ -80,7 +80,7 @@ class SystolicTrace:
         return DATAFLOWS[self.dataflow]
 
     @property
-    def roles(self) -> dict[str, str]:
+    def roles(self) -> dict[str, Letter]:
         """Register name -> letter of the matrix it carries, "a", "b" or "c" (the result)."""
         return self.flow.roles
 
@@ -185,6 +185,11 @@ class SystolicTrace:
         rows, cols : slice
             Which cells; all without it.
 
+        Returns
+        -------
+        Registers
+            Arrays of the window's shape.
+
         Raises
         ------
         ValueError
@@ -211,6 +216,10 @@ class SystolicTrace:
     def macs(self) -> NDArray[np.int32]:
         """Return every multiply-add: rows (cycle, row, col, m, n, k), sorted by cycle, row, column.
 
+        Returns
+        -------
+        ndarray of int32, shape (m * n * k, 6)
+
         Raises
         ------
         ValueError
@@ -236,7 +245,7 @@ class SystolicTrace:
         for register, letter in self.roles.items():
             if letter != "c":
                 index = getattr(kept, f"{register}_index")[cycle, row, col]
-                found |= coordinates("a" if letter == "a" else "b", index, self.sizes)
+                found |= coordinates(letter, index, self.sizes)
         columns = (cycle, row, col, found["m"], found["n"], found["k"])
         return np.stack(columns, axis=1).astype(np.int32)
 
@@ -246,10 +255,23 @@ class SystolicTrace:
         `final` is 0 for a partial sum that a later fold over k continues, else 1. In "ws" and "is" a sum
         leaves in the cycle in which it is in the bottom row; in "os" in the cycle that shifts it out.
 
+        Returns
+        -------
+        ndarray of int32, shape (sums, 5)
+
         Raises
         ------
         ValueError
             When there are more than 2**24 of them, or the trace was made with trace=False.
+
+        Examples
+        --------
+        The first sum, 1 * 5 + 2 * 7 = 19, is in the bottom row after clock edge 3:
+
+        >>> from pulsewarp import systolic
+        >>> trace = systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2)
+        >>> trace.exits()[0].tolist()
+        [3, 0, 0, 0, 1]
         """
         passes = -(-self.k // self.rows) if self.flow.loads else 1
         self._refuse_rows(self.m * self.n * passes, "exits")
@@ -279,6 +301,12 @@ class SystolicTrace:
         Report
             One `Check` each, with its numbers in a sentence; `passed` when all hold. What a trace does not
             keep is not checked, and the report says so.
+
+        Examples
+        --------
+        >>> from pulsewarp import systolic
+        >>> systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2).verify().passed
+        True
         """
         from pulsewarp.systolic import verification  # it needs this class
 

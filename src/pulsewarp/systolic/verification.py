@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pulsewarp._text import counted
 from pulsewarp.systolic.cost import gemm
-from pulsewarp.systolic.dataflow import Letter, coordinates
+from pulsewarp.systolic.dataflow import Axis, Letter, coordinates
 from pulsewarp.systolic.registers import Check, Report
 from pulsewarp.systolic.trace import SystolicTrace
 
@@ -92,11 +92,9 @@ def check_hops(trace: SystolicTrace) -> Check:
 def check_meetings(trace: SystolicTrace) -> Check:
     """Require that in every working cell both operands share k and the sum is that of their m and n."""
     where = trace.active
-    at: dict[str, dict[str, NDArray[Any]]] = {}
-    letters: tuple[Letter, ...] = ("a", "b", "c")
-    for letter in letters:
-        index = getattr(trace, f"{trace.flow.register_of(letter)}_index")[where]
-        at[letter] = {str(axis): value for axis, value in coordinates(letter, index, trace.sizes).items()}
+    at: dict[Letter, dict[Axis, NDArray[Any]]] = {}
+    for register, letter in trace.roles.items():
+        at[letter] = coordinates(letter, getattr(trace, f"{register}_index")[where], trace.sizes)
     fits = at["a"]["k"] == at["b"]["k"]
     fits &= (at["a"]["m"] == at["c"]["m"]) & (at["b"]["n"] == at["c"]["n"])
     met = int(np.count_nonzero(fits))

@@ -88,7 +88,7 @@ class _Cells:
             flow.held, {flow.row_axis: fold.row0 + row, flow.col_axis: fold.col0 + self.c}, there
         )
 
-    def looked_up(self, letter: str, index: NDArray[np.int32]) -> NDArray[Any]:
+    def looked_up(self, letter: Letter, index: NDArray[np.int32]) -> NDArray[Any]:
         """Return the operand's values, 0 where nothing is."""
         accumulator = self.trace.result.dtype
         operand = self.trace.a if letter == "a" else self.trace.b
