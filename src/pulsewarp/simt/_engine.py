@@ -2,7 +2,8 @@
 
 The loop keeps, for every scheduler, bit masks of the warps whose operands are there, and a heap of the
 cycles at which others wake up. It records nothing but issue cycles: everything else a trace shows
-(states, waits, program counters) follows from those and is derived in `_states`.
+(states, waits, program counters) follows from those and is derived in `_states`. `run` is one long
+function, because calls inside its loop would cost more than the work they name.
 """
 
 from __future__ import annotations

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
@@ -66,38 +68,11 @@ def matmul_kernel(
     [5, 6, 15, 18]
     """
     a, b = _checks.factors(a, b)
-    threads_per_block = _checks.whole_number("threads_per_block", threads_per_block, least=LANES, most=1024)
-    if threads_per_block % LANES:
-        raise ValueError(
-            f"threads_per_block is {threads_per_block}, but must be a multiple of 32; "
-            f"use {threads_per_block // LANES * LANES} or {(threads_per_block // LANES + 1) * LANES}."
-        )
+    threads_per_block = _whole_warps(threads_per_block)
     (m, k), n = a.shape, b.shape[1]
     warps = -(-m * n // LANES)
-    if warps > MOST_WARPS:
-        raise ValueError(
-            f"The {m}x{n} result needs {warps} warps, but one SM holds at most {MOST_WARPS} "
-            f"({MOST_WARPS * LANES} elements); take a smaller product."
-        )
-    if warps * (3 * k + 1) * LANES > MOST_VALUES:
-        raise ValueError(
-            f"The product has {warps * (3 * k + 1) * LANES} lane values, but at most {MOST_VALUES} are kept; "
-            f"take k of at most {(MOST_VALUES // (warps * LANES) - 1) // 3}."
-        )
-    accumulator = accumulator_type(a.dtype, b.dtype)
-    wide_a, wide_b = a.astype(accumulator), b.astype(accumulator)
-    thread = np.arange(warps * LANES)
-    on = thread < m * n
-    row, column = np.where(on, thread // n, 0), np.where(on, thread % n, 0)
-    values = np.zeros((3 * k + 1, warps * LANES), accumulator)
-    total = np.zeros(warps * LANES, accumulator)
-    for step in range(k):  # the threads' program order; lanes and warps are independent of each other
-        values[3 * step] = wide_a[row, step]
-        values[3 * step + 1] = wide_b[step, column]
-        total = total + wide_a[row, step] * wide_b[step, column]
-        values[3 * step + 2] = total
-    values[-1] = total
-    values[:, ~on] = 0
+    _refuse_too_large(m, k, n, warps)
+    values, result = _execute(a, b, warps)
 
     def program(lanes: int) -> tuple[Instruction, ...]:
         step = (
@@ -117,5 +92,50 @@ def matmul_kernel(
         blocks=tuple(w * LANES // threads_per_block for w in range(warps)),
         lane_values=tuple(freeze(values[:, w * LANES : (w + 1) * LANES]) for w in range(warps)),
         active_lanes=active,
-        result=freeze(total[on].reshape(m, n)),
+        result=freeze(result),
     )
+
+
+def _whole_warps(threads_per_block: int) -> int:
+    """Return the threads of a block when they fill whole warps; refuse others."""
+    threads = _checks.whole_number("threads_per_block", threads_per_block, least=LANES, most=1024)
+    if threads % LANES:
+        raise ValueError(
+            f"threads_per_block is {threads}, but must be a multiple of 32; "
+            f"use {threads // LANES * LANES} or {(threads // LANES + 1) * LANES}."
+        )
+    return threads
+
+
+def _refuse_too_large(m: int, k: int, n: int, warps: int) -> None:
+    """Raise when one SM cannot hold the result's warps, or when too many lane values would be kept."""
+    if warps > MOST_WARPS:
+        raise ValueError(
+            f"The {m}x{n} result needs {warps} warps, but one SM holds at most {MOST_WARPS} "
+            f"({MOST_WARPS * LANES} elements); take a smaller product."
+        )
+    if warps * (3 * k + 1) * LANES > MOST_VALUES:
+        raise ValueError(
+            f"The product has {warps * (3 * k + 1) * LANES} lane values, but at most {MOST_VALUES} are kept; "
+            f"take k of at most {(MOST_VALUES // (warps * LANES) - 1) // 3}."
+        )
+
+
+def _execute(a: NDArray[Any], b: NDArray[Any], warps: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return what every thread writes at every instruction, (instructions, threads), and the result."""
+    (m, k), n = a.shape, b.shape[1]
+    accumulator = accumulator_type(a.dtype, b.dtype)
+    wide_a, wide_b = a.astype(accumulator), b.astype(accumulator)
+    thread = np.arange(warps * LANES)
+    on = thread < m * n
+    row, column = np.where(on, thread // n, 0), np.where(on, thread % n, 0)
+    values = np.zeros((3 * k + 1, warps * LANES), accumulator)
+    total = np.zeros(warps * LANES, accumulator)
+    for step in range(k):  # the threads' program order; lanes and warps are independent of each other
+        values[3 * step] = wide_a[row, step]
+        values[3 * step + 1] = wide_b[step, column]
+        total = total + wide_a[row, step] * wide_b[step, column]
+        values[3 * step + 2] = total
+    values[-1] = total
+    values[:, ~on] = 0
+    return values, total[on].reshape(m, n)

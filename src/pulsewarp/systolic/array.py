@@ -18,12 +18,14 @@ from pulsewarp.systolic.observers import Observer, Probes, RegisterObserver, Sch
 from pulsewarp.systolic.rules import Fold
 from pulsewarp.systolic.trace import SystolicTrace
 
-#: Up to so many cell-cycles (cycles * rows * cols) a trace keeps every register of every cycle.
 FULL_REGISTERS = 2**21
-#: No run may need more bytes than this for its registers, streams and trace.
+"""Up to so many cell-cycles (cycles * rows * cols) a trace keeps every register of every cycle."""
+
 MEMORY_LIMIT = 512 * 2**20
-#: No run may take more cycles than this: at a few microseconds each, minutes.
+"""No run may need more bytes than this for its registers, streams and trace."""
+
 CYCLE_LIMIT = 50_000_000
+"""No run may take more cycles than this: at a few microseconds each, minutes."""
 
 
 @_checks.names_keywords

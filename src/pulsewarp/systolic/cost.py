@@ -9,9 +9,9 @@ from pulsewarp import _checks
 from pulsewarp._text import counted
 from pulsewarp.systolic.dataflow import AXES, DATAFLOWS, Axis, Dataflow, Letter
 
-#: Who counts how. "register": what `simulate` counts. "scalesim": what SCALE-Sim 3.0.0 prints.
-#: "stonne": what STONNE's output-stationary mesh takes.
 CONVENTIONS = ("register", "scalesim", "stonne")
+"""Who counts how. "register": what `simulate` counts. "scalesim": what SCALE-Sim 3.0.0 prints.
+"stonne": what STONNE's output-stationary mesh takes."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -17,8 +17,8 @@ Axis = Literal["m", "n", "k"]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-#: The two indices of each operand, in the order in which its rows and columns are stored.
 AXES: dict[Letter, tuple[Axis, Axis]] = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
+"""The two indices of each operand, in the order in which its rows and columns are stored."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-#: Names of the values of `SystolicTrace.phase`. "load": the stationary tile is shifted in. "fill": more
-#: and more cells work. "steady": all cells that the fold uses work. "drain": the first cell has finished.
 PHASES = ("load", "fill", "steady", "drain")
-#: The three registers of a cell, in the order of the columns of `Schedule.entered` and `Schedule.moved`.
+"""Names of the values of `SystolicTrace.phase`. "load": the stationary tile is shifted in. "fill": more
+and more cells work. "steady": all cells that the fold uses work. "drain": the first cell has finished."""
+
 REGISTERS = ("held", "right", "down")
+"""The three registers of a cell, in the order of the columns of `Schedule.entered` and `Schedule.moved`."""
 
 
 class Probe(NamedTuple):

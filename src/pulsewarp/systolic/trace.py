@@ -15,8 +15,8 @@ from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, Letter, coord
 from pulsewarp.systolic.registers import Probe, Registers, Report, Schedule
 from pulsewarp.systolic.rules import Fold
 
-#: The most rows that `macs` and `exits` list.
 ROW_LIMIT = 2**24
+"""The most rows that `macs` and `exits` list."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
