@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 ROOT = Path(__file__).resolve().parent.parent
-# The scripts of tools/ belong to no package; tests import them by name, as they import each other.
-sys.path.append(str(ROOT / "tools"))
+# Tests and the scripts of tools/ belong to no package: what several of them share is imported by its name.
+sys.path += [str(ROOT / folder) for folder in ("tools", "tests/simt", "tests/systolic")]
 
 TYPES_CHECKED_AT_RUN_TIME = os.environ.get("PULSEWARP_BEARTYPE") == "1"
 

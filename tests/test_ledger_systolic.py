@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from pulsewarp import ledger, systolic
 from pulsewarp.systolic import array
@@ -21,39 +23,82 @@ def run(m: int, k: int, n: int, rows: int, cols: int, dataflow: str) -> systolic
     return systolic.simulate(a, b, rows=rows, cols=cols, dataflow=dataflow)
 
 
-@given(SIZE, SIZE, SIZE, SIZE, SIZE, st.sampled_from(DATAFLOWS))
-def test_in_the_end_the_ledger_is_the_closed_form(
-    m: int, k: int, n: int, rows: int, cols: int, dataflow: str
-) -> None:
-    end = ledger.systolic(run(m, k, n, rows, cols, dataflow)).at(-1)
-    cost = systolic.gemm(m=m, k=k, n=n, rows=rows, cols=cols, dataflow=dataflow)
-    assert end["macs"] == m * n * k
+def check_end(trace: systolic.SystolicTrace) -> None:
+    """Hold what was charged in all to the closed form."""
+    end = ledger.systolic(trace).at(-1)
+    sizes = {"m": trace.m, "k": trace.k, "n": trace.n, "rows": trace.rows, "cols": trace.cols}
+    cost = systolic.gemm(**sizes, dataflow=trace.dataflow)
+    products = trace.m * trace.n * trace.k
+    assert end["macs"] == products
     assert end["reads_a"] == cost.sram_reads_a
     assert end["reads_b"] == cost.sram_reads_b
     assert end["reads_partial"] == cost.sram_reads_partial
     assert end["writes_out"] == cost.sram_writes_out
     assert end["decisions"] == cost.folds
-    assert end["idle_cell_cycles"] == cost.cycles * rows * cols - m * n * k
+    assert end["idle_cell_cycles"] == cost.cycles * trace.rows * trace.cols - products
 
 
-@given(SIZE, SIZE, SIZE, SIZE, SIZE, st.sampled_from(DATAFLOWS))
-def test_every_charge_was_seen_in_the_registers(
-    m: int, k: int, n: int, rows: int, cols: int, dataflow: str
-) -> None:
-    trace = run(m, k, n, rows, cols, dataflow)
+def check_each_cycle(trace: systolic.SystolicTrace) -> None:
+    """Hold every charge to what the registers show in its cycle."""
     charged = ledger.systolic(trace)
     np.testing.assert_array_equal(charged.busy, trace.active.sum(axis=(1, 2)))
     np.testing.assert_array_equal(charged.macs, np.cumsum(charged.busy))
-    hops = (trace.right_index[:, :, 1:] >= 0).sum(axis=(1, 2)) + (trace.down_index[:, 1:] >= 0).sum(
-        axis=(1, 2)
-    )
+    right, down, held = trace.right_index, trace.down_index, trace.held_index
+    hops = (right[:, :, 1:] >= 0).sum(axis=(1, 2)) + (down[:, 1:] >= 0).sum(axis=(1, 2))
     np.testing.assert_array_equal(charged.hops, np.cumsum(hops))
     exits = np.bincount(trace.exits()[:, 0], minlength=trace.cycles)
     np.testing.assert_array_equal(charged.writes_out, np.cumsum(exits))
-    before = np.concatenate([np.full((1, rows, cols), -1), trace.held_index[:-1]])
-    shifted = (trace.held_index[:, 1:] >= 0) & (trace.held_index[:, 1:] == before[:, :-1])
-    shifted &= trace.held_index[:, 1:] != before[:, 1:]
+    before = np.concatenate([np.full((1, trace.rows, trace.cols), -1), held[:-1]])
+    shifted = (held[:, 1:] >= 0) & (held[:, 1:] == before[:, :-1]) & (held[:, 1:] != before[:, 1:])
     np.testing.assert_array_equal(charged.shifts, np.cumsum(shifted.sum(axis=(1, 2))))
+
+
+@given(SIZE, SIZE, SIZE, SIZE, SIZE, st.sampled_from(DATAFLOWS))
+def test_the_ledger_is_the_closed_form_in_the_end_and_the_registers_in_each_cycle(
+    m: int, k: int, n: int, rows: int, cols: int, dataflow: str
+) -> None:
+    trace = run(m, k, n, rows, cols, dataflow)
+    check_end(trace)
+    check_each_cycle(trace)
+
+
+Counts = NDArray[np.int32]
+
+
+def one_read_less(entered: Counts) -> Counts:
+    row, column = np.argwhere(entered > 0)[0]
+    less = entered.copy()
+    less[row, column] -= 1
+    return less
+
+
+def a_cycle_late(counts: Counts) -> Counts:
+    return np.roll(counts, 1, axis=0)
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+@pytest.mark.parametrize(
+    ("counts", "fault", "check"),
+    [
+        ("entered", one_read_less, check_end),
+        ("exited", np.zeros_like, check_end),
+        ("busy", np.zeros_like, check_end),
+        ("exited", a_cycle_late, check_each_cycle),
+        ("moved", a_cycle_late, check_each_cycle),
+        ("busy", a_cycle_late, check_each_cycle),
+    ],
+)
+def test_a_planted_fault_is_seen(
+    counts: str,
+    fault: Callable[[Counts], Counts],
+    check: Callable[[systolic.SystolicTrace], None],
+    dataflow: str,
+) -> None:
+    trace = run(5, 4, 3, 3, 2, dataflow)
+    check(trace)
+    spoilt = replace(trace.schedule, **{counts: fault(getattr(trace.schedule, counts))})
+    with pytest.raises(AssertionError):
+        check(replace(trace, kept_schedule=spoilt))
 
 
 @given(SIZE, SIZE, SIZE, SIZE, SIZE, st.sampled_from(DATAFLOWS))

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from simt_programs import runs
 
 from pulsewarp import ledger, simt
-
-# The strategies live beside the tests of what they generate; tests are no package.
-sys.path.append(str(Path(__file__).resolve().parent / "simt"))
-
-from simt_programs import runs  # needs the path above
 
 
 def check_identities(trace: simt.WarpTrace, book: ledger.WarpLedger) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import inspect
+import itertools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -283,18 +285,34 @@ def test_flips_hold_when_asked_again(scenarios: list[dict[str, Any]]) -> None:
     assert flips > 50
 
 
-def test_a_missing_flip_is_noticed_by_asking_all_words() -> None:
-    workload = Workload(
-        phase="train", framework="jax", shapes="static", non_matrix_share="low", location="gcp_ok"
-    )
+def check_word_flips(workload: Workload) -> None:
+    """Ask with every word of every field, and require each other verdict that one word leads to as a flip."""
     result = guide.advise(workload)
     for field, words in guide.VOCABULARY.items():
-        reachable = set()
-        for word in words:
-            if word != "any":
-                reachable.add(guide.advise(workload.change(**{field: word})).verdict)
+        asked = [guide.advise(workload.change(**{field: word})) for word in words if word != "any"]
+        reachable = {answer.verdict for answer in asked}
         listed = {flip.verdict for flip in result.flips if flip.field == field}
         assert listed == reachable - {result.verdict}, field
+
+
+JAX_ON_GCP = Workload(
+    phase="train", framework="jax", shapes="static", non_matrix_share="low", location="gcp_ok"
+)
+
+
+def test_every_verdict_one_word_away_is_listed() -> None:
+    check_word_flips(JAX_ON_GCP)
+
+
+def test_a_missing_flip_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = advice._word_flips
+
+    def all_but_the_first(*asked: Any) -> Iterator[guide.Flip]:
+        return itertools.islice(found(*asked), 1, None)
+
+    monkeypatch.setattr(advice, "_word_flips", all_but_the_first)
+    with pytest.raises(AssertionError):
+        check_word_flips(JAX_ON_GCP)
 
 
 def test_number_flips_hold_when_asked_again() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 if TYPE_CHECKING:
-    from notebook_hosts import Host
+    from notebook_hosts import Host, Visit
+    from playwright.sync_api import Browser, Page
 
 # tools/notebook_hosts.py is imported inside: where only unit tests run there is no Playwright.
 
@@ -42,3 +43,16 @@ def write_notebook(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, S
 
     folder = tmp_path_factory.mktemp("notebooks")
     return lambda name, sources: notebook_hosts.write_notebook(folder / f"{name}.ipynb", sources)
+
+
+@pytest.fixture(scope="module")
+def opened(
+    request: pytest.FixtureRequest,
+    start_host: Callable[[Sequence[Path]], AbstractContextManager[Host]],
+    write_notebook: Callable[[str, Sequence[str]], Path],
+    browser: Browser,
+) -> Iterator[tuple[Host, Page, Visit]]:
+    """Open and run one notebook for all tests of a module: the module's own `CELLS`."""
+    notebook = write_notebook("cells", request.module.CELLS)
+    with start_host([notebook]) as host, host.visit(browser, notebook.name) as (page, visit):
+        yield host, page, visit

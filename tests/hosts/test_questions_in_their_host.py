@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from notebook_hosts import Host, Visit
-    from playwright.sync_api import Browser, ElementHandle, Page
+    from playwright.sync_api import ElementHandle, Page
 
 pytestmark = pytest.mark.lab
 
@@ -33,17 +31,6 @@ INK_AHEAD = """(root) => {
   return Array.from({ length: data.length / 4 }, (_, i) => data.slice(4 * i, 4 * i + 3).join())
     .filter((pixel) => pixel !== first).length;
 }"""
-
-
-@pytest.fixture(scope="module")
-def opened(
-    start_host: Callable[..., Any],
-    write_notebook: Callable[[str, Sequence[str]], Path],
-    browser: Browser,
-) -> Iterator[tuple[Host, Page, Visit]]:
-    notebook = write_notebook("questions", CELLS)
-    with start_host([notebook]) as host, host.visit(browser, notebook.name) as (page, visit):
-        yield host, page, visit
 
 
 def shown(opened: tuple[Host, Page, Visit], cell: int) -> ElementHandle:

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from notebook_hosts import Host, Visit
-    from playwright.sync_api import Browser, ElementHandle, Page
+    from playwright.sync_api import ElementHandle, Page
 
 pytestmark = pytest.mark.lab
 
-BOTH = [
+CELLS = [
     "from pulsewarp import simt, systolic, widgets",
     "widgets.SystolicPlayer(systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2))",
     "kernel = simt.matmul_kernel([[1, 2], [3, 4]], [[5, 6], [7, 8]])\n"
     'widgets.WarpPlayer(kernel.simulate(schedulers=1, policy="lrr"))',
     'print("the end")',
 ]
-
-
-@pytest.fixture(scope="module")
-def opened(
-    start_host: Callable[..., Any],
-    write_notebook: Callable[[str, Sequence[str]], Path],
-    browser: Browser,
-) -> Iterator[tuple[Host, Page, Visit]]:
-    notebook = write_notebook("both", BOTH)
-    with start_host([notebook]) as host, host.visit(browser, notebook.name) as (page, visit):
-        yield host, page, visit
 
 
 def scenes_of(opened: tuple[Host, Page, Visit]) -> Iterator[ElementHandle]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
+from systolic_products import Product, products, run
 
 from pulsewarp import systolic
 from pulsewarp.matmul import accumulator_type
@@ -20,29 +20,6 @@ from pulsewarp.systolic import array, rules
 GOLDEN = json.loads((Path(__file__).parents[1] / "reference" / "systolic_trace_golden.json").read_text())[
     "cases"
 ]
-ELEMENTS = {
-    "int8": st.integers(-128, 127),
-    "int64": st.integers(-(2**20), 2**20),
-    "float16": st.floats(-100, 100, width=16),
-    "float32": st.floats(-1000, 1000, width=32),
-    "float64": st.floats(-1000, 1000),
-}
-Product = tuple[np.ndarray, np.ndarray, int, int, str]
-
-
-@st.composite
-def products(draw: st.DrawFn, types: tuple[str, ...] = tuple(ELEMENTS)) -> Product:
-    """A small product, an array for it and a dataflow."""
-    m, k, n = (draw(st.integers(1, 7)) for _ in range(3))
-    kind = draw(st.sampled_from(types))
-    a = draw(arrays.arrays(kind, (m, k), elements=ELEMENTS[kind]))
-    b = draw(arrays.arrays(kind, (k, n), elements=ELEMENTS[kind]))
-    return a, b, draw(st.integers(1, 5)), draw(st.integers(1, 5)), draw(st.sampled_from(["ws", "os", "is"]))
-
-
-def run(product: Product, **options: Any) -> systolic.SystolicTrace:
-    a, b, rows, cols, dataflow = product
-    return systolic.simulate(a, b, rows=rows, cols=cols, dataflow=dataflow, **options)
 
 
 def assert_golden(case: dict[str, Any]) -> None:

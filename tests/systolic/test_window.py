@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
+from systolic_products import Product, products, run
 
 from pulsewarp import systolic
 from pulsewarp.systolic import array, window
 
-ELEMENTS = {"int8": st.integers(-128, 127), "float32": st.floats(-1000, 1000, width=32)}
+PRODUCTS = products(types=("int8", "float32"))
 
 
 @contextmanager
@@ -26,25 +25,11 @@ def keeping_the_schedule_only() -> Iterator[None]:
         yield
 
 
-@st.composite
-def products(draw: st.DrawFn) -> dict[str, Any]:
-    """The arguments of a small run."""
-    m, k, n = (draw(st.integers(1, 7)) for _ in range(3))
-    kind = draw(st.sampled_from(["int8", "float32"]))
-    return {
-        "a": draw(arrays.arrays(kind, (m, k), elements=ELEMENTS[kind])),
-        "b": draw(arrays.arrays(kind, (k, n), elements=ELEMENTS[kind])),
-        "rows": draw(st.integers(1, 5)),
-        "cols": draw(st.integers(1, 5)),
-        "dataflow": draw(st.sampled_from(["ws", "os", "is"])),
-    }
-
-
-def trace_twice(product: dict[str, Any]) -> tuple[systolic.SystolicTrace, systolic.SystolicTrace]:
+def trace_twice(product: Product) -> tuple[systolic.SystolicTrace, systolic.SystolicTrace]:
     """Trace one run with every register and with its schedule only."""
-    full = systolic.simulate(**product)
+    full = run(product)
     with keeping_the_schedule_only():
-        return full, systolic.simulate(**product)
+        return full, run(product)
 
 
 def differences(full: systolic.SystolicTrace, lean: systolic.SystolicTrace) -> list[tuple[int, str]]:
@@ -60,8 +45,8 @@ def differences(full: systolic.SystolicTrace, lean: systolic.SystolicTrace) -> l
 
 
 @settings(max_examples=50)
-@given(products())
-def test_looked_up_registers_are_the_registers_bit_for_bit(product: dict[str, Any]) -> None:
+@given(PRODUCTS)
+def test_looked_up_registers_are_the_registers_bit_for_bit(product: Product) -> None:
     full, lean = trace_twice(product)
     assert full.has_registers
     assert not lean.has_registers
@@ -69,8 +54,8 @@ def test_looked_up_registers_are_the_registers_bit_for_bit(product: dict[str, An
 
 
 @settings(max_examples=50)
-@given(products())
-def test_schedule_products_and_exits_are_the_same(product: dict[str, Any]) -> None:
+@given(PRODUCTS)
+def test_schedule_products_and_exits_are_the_same(product: Product) -> None:
     full, lean = trace_twice(product)
     for name in ("start", "length", "phase"):
         np.testing.assert_array_equal(getattr(full, name), getattr(lean, name))
@@ -79,8 +64,8 @@ def test_schedule_products_and_exits_are_the_same(product: dict[str, Any]) -> No
 
 
 @settings(max_examples=50)
-@given(products(), st.data())
-def test_a_window_is_a_cut_of_the_whole(product: dict[str, Any], data: st.DataObject) -> None:
+@given(PRODUCTS, st.data())
+def test_a_window_is_a_cut_of_the_whole(product: Product, data: st.DataObject) -> None:
     pair = trace_twice(product)
     t = data.draw(st.integers(0, pair[0].cycles - 1))
     rows, cols = data.draw(st.slices(pair[0].rows)), data.draw(st.slices(pair[0].cols))
