@@ -61,6 +61,13 @@ def nbval(session: nox.Session) -> None:
     )  # fmt: skip
 
 
+def read(session: nox.Session) -> None:
+    """Do what a reader does: run the notebooks, open scenes, and open notebooks in their application."""
+    nbval(session)
+    browser(session)
+    session.run("pytest", "-n", "2", "--dist", "loadfile", "-m", "browser or lab", "tests")
+
+
 @nox.session(python=NEWEST)
 def lint(session: nox.Session) -> None:
     """Ruff and the import floors."""
@@ -74,6 +81,7 @@ def lint(session: nox.Session) -> None:
 @nox.session(python=NEWEST)
 def types(session: nox.Session) -> None:
     """Python's types and JavaScript's."""
+    say(session)
     session.install("-e", ".", *group("check"))
     session.run("mypy")
     session.run("npx", "--yes", "--package", "typescript@~5.9.0", "tsc", "-p", "tsconfig.json")
@@ -96,10 +104,9 @@ def unit(session: nox.Session) -> None:
 @nox.session(python=NEWEST)
 def newest(session: nox.Session) -> None:
     """Notebooks, scenes and JupyterLab with the newest of everything."""
+    say(session)
     session.install("-e", ".[lab]", *group("test"), *group("browser"))
-    nbval(session)
-    browser(session)
-    session.run("pytest", "-n", "2", "--dist", "loadfile", "-m", "browser or lab", "tests")
+    read(session)
 
 
 @nox.session(python=NEWEST)
@@ -108,9 +115,7 @@ def colab(session: nox.Session) -> None:
     say(session)
     session.install("-r", str(COLAB), "-e", ".", *group("test"), *group("browser"))
     session.run("pytest", "-n", "2", *FAST, "tests")
-    nbval(session)
-    browser(session)
-    session.run("pytest", "-n", "2", "--dist", "loadfile", "-m", "browser or lab", "tests")
+    read(session)
 
 
 @nox.session(python=OLDEST)

@@ -160,6 +160,7 @@ def time_matmul(
     (3, 524288, True)
     """
     matmul = Matmul(m, k, n, _dtype(dtype))
+    _refuse_overflow(matmul)
     clock = choice("clock", clock, CLOCKS)
     seed = whole_number("seed", seed, least=0)
     if repeats is not None:
@@ -351,23 +352,24 @@ def _needs(matmul: Matmul) -> tuple[int, int]:
     """Bytes that timing takes on the device and on the host."""
     m, k, n = matmul.m, matmul.k, matmul.n
     stored, result = BYTES[matmul.dtype], BYTES[matmul.result_dtype]
-    on_device = (
-        2 * m * k + k * n
-    ) * stored + 2 * m * n * result  # the chain keeps a copy of a and two results
+    # The chain keeps a copy of a and two results.
+    on_device = (2 * m * k + k * n) * stored + 2 * m * n * result
     on_host = (m * k + k * n) * (stored + 4) + m * n * result
     return math.ceil(on_device), math.ceil(on_host)
 
 
+def _refuse_overflow(matmul: Matmul) -> None:
+    """Refuse an int8 product whose sums may leave int32: factors lie in -127 to 127."""
+    longest = (2**31 - 1) // 127**2
+    if matmul.dtype == "int8" and matmul.k > longest:
+        raise ValueError(f"k is {matmul.k}, but int8 products summed in int32 may overflow beyond {longest}.")
+
+
 def _fits(matmul: Matmul, seen: card.DeviceCard) -> None:
     """Refuse a product that cannot fit, before anything is allocated."""
-    if matmul.dtype == "int8" and matmul.k * 127**2 >= 2**31:
-        raise ValueError(
-            f"k is {matmul.k}, but int8 products summed in int32 may overflow beyond {2**31 // 127**2}."
-        )
     on_device, on_host = _needs(matmul)
-    unit_device, unit_host = _needs(
-        Matmul(1, 1, 1, matmul.dtype)
-    )  # a square product takes side**2 times this
+    # A square product takes side**2 times what one of a single element takes.
+    unit_device, unit_host = _needs(Matmul(1, 1, 1, matmul.dtype))
     if seen.platform == "cpu":
         limits = [(on_device + on_host, unit_device + unit_host, seen.memory_free_bytes, "this machine")]
     else:

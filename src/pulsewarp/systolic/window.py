@@ -47,9 +47,8 @@ class _Cells:
         self.r = np.arange(trace.rows)[rows][:, None]
         self.c = np.arange(trace.cols)[cols][None, :]
         self.stream = trace.sizes[trace.flow.stream_axis]
-        self.origin = int(
-            trace.start[fold.index, 0, 0]
-        )  # cell (0, 0) takes its first pair when the streams begin
+        # Cell (0, 0) takes its first pair when the streams begin.
+        self.origin = int(trace.start[fold.index, 0, 0])
 
     def index(
         self, letter: Letter, axis_values: dict[Axis, NDArray[Any]], there: NDArray[Any]
