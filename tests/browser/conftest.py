@@ -100,3 +100,17 @@ def open_html(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]
     for context in contexts:
         context.close()
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.fixture(scope="session")
+def serious() -> Callable[[Page], list[tuple[str, str]]]:
+    """Scan a page with axe-core: rule and first element of each finding that is serious or critical."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the scan needs axe-core").Axe()
+
+    def scan(page: Page) -> list[tuple[str, str]]:
+        found = axe.run(page).response["violations"]
+        return [
+            (f["id"], f["nodes"][0]["html"][:200]) for f in found if f["impact"] in ("serious", "critical")
+        ]
+
+    return scan

@@ -485,6 +485,15 @@ def test_chapter_labels_do_not_touch_and_stand_at_their_cycles(show):
         assert abs(boxes[1][0] - thumb) < 1.5, "fill begins at cycle 4"
 
 
+def test_many_folds_stand_in_one_row_each_with_a_tick(show):
+    page = show(SystolicPlayer(systolic.simulate(FOLDED, FOLDED.T, rows=4, cols=4)), viewport=(700, 800))
+    rows = page.eval_on_selector_all(
+        ".pw-chapter:not(.pw-unlabelled)", "(all) => all.map((x) => x.style.getPropertyValue('--row'))"
+    )
+    assert len(rows) >= 4 and set(rows) == {"0"}
+    assert page.locator(".pw-tick").count() == 9
+
+
 # ------------------------------------------------------------------------------------- views and lifetimes
 
 TWO_VIEWS = """
@@ -529,6 +538,16 @@ def test_two_views_of_one_model_are_independent(two_views):
 def test_python_seeks_in_every_view(two_views):
     two_views.evaluate("model.set('cursor', 7)")
     assert two_views.evaluate(CYCLES) == [7, 7]
+
+
+def test_python_seeks_a_view_that_plays_to_where_the_cursor_already_is(two_views):
+    two_views.locator(".pw-select").nth(0).select_option("15")
+    two_views.get_by_role("button", name="Play").nth(0).click()
+    two_views.wait_for_function(CYCLES + "[0] > 6", timeout=5000)
+    two_views.get_by_role("button", name="Pause").nth(0).click()
+    assert two_views.evaluate("model.get('cursor')") == 3  # what is saved comes later
+    two_views.evaluate("model.set('seeks', 1)")
+    assert two_views.evaluate(CYCLES) == [3, 3]
 
 
 def test_ids_of_two_views_differ(two_views):
@@ -621,6 +640,7 @@ RNG = np.random.default_rng(2)
 EIGHT = RNG.integers(-128, 128, (8, 8)).astype(np.int8)
 LARGEST = np.full((4, 4), 65504, np.float16)
 MANY = np.ones((32, 32), np.int8)
+FOLDED = np.full((12, 12), -128, np.int8)
 
 
 @pytest.mark.parametrize(
@@ -630,8 +650,9 @@ MANY = np.ones((32, 32), np.int8)
         systolic.simulate(EIGHT, EIGHT, rows=8, cols=8),
         systolic.simulate(LARGEST, -LARGEST, rows=4, cols=4, dataflow="is"),
         systolic.simulate(MANY, MANY, rows=32, cols=32),
+        systolic.simulate(FOLDED, FOLDED.T, rows=4, cols=4),
     ],
-    ids=["4x4", "8x8", "65504", "32x32"],
+    ids=["4x4", "8x8", "65504", "32x32", "folds"],
 )
 def test_nothing_overflows_at_any_width(show, trace):
     page = show(SystolicPlayer(trace))
@@ -651,6 +672,14 @@ def test_nothing_overflows_at_any_width(show, trace):
             })""",
         )
         assert spilt == [], wide
+        touching = page.eval_on_selector_all(
+            ".pw-picture .sy-out-name, .pw-picture .sy-out",
+            """(texts) => texts.filter((x) => x.textContent).map((x) => x.getBoundingClientRect())
+              .filter((one, i, all) => all.some((other, j) => j < i && one.left < other.right + 1
+                && other.left < one.right + 1 && one.top < other.bottom - 4
+                && other.top < one.bottom - 4)).length""",
+        )
+        assert touching == 0, wide
         outside = page.evaluate(
             """() => { const edge = document.documentElement.clientWidth;
               return [...document.querySelectorAll(".pw button, .pw select, .pw-panel, .pw-caption")]
@@ -683,6 +712,51 @@ def test_without_reduced_motion_there_is_no_film_but_print_has_it(show):
     assert not page.locator(".pw-transport").is_visible()
 
 
+def test_a_dark_scene_is_printed_on_white(show):
+    page = show(SystolicPlayer(product()), dark=True)
+    paper = "getComputedStyle(document.querySelector('.pw')).backgroundColor"
+    assert page.evaluate(paper) == "rgb(20, 25, 31)"
+    page.emulate_media(media="print")
+    page.wait_for_function("document.querySelector('.pw').dataset.theme === 'light'")
+    assert page.evaluate(paper) == "rgb(255, 255, 255)"
+
+
+def test_the_time_says_first_and_last_cycle_in_head_bar_and_film(show):
+    trace = product()
+    page = show(SystolicPlayer(trace, start=5), reduced_motion=True)
+    words = f"cycle 5 of 0 to {trace.cycles - 1}"
+    assert page.inner_text(".pw-cycle") == words
+    assert page.get_attribute(".pw-scrub", "aria-valuetext") == f"{words}, {page.inner_text('.pw-phase')}"
+    assert page.locator(".pw-link").first.inner_text() == f"cycle 0 of 0 to {trace.cycles - 1}"
+
+
+@pytest.mark.parametrize("wide", [1280, 700, 390])
+def test_stills_fill_their_figures_and_none_is_cut(show, wide):
+    page = show(SystolicPlayer(product()), reduced_motion=True, viewport=(wide, 800))
+    cut = page.eval_on_selector_all(
+        ".pw-still", "(all) => all.filter((x) => x.scrollWidth > x.clientWidth).length"
+    )
+    assert cut == 0
+    edges = page.eval_on_selector_all(
+        ".pw-still .sy-cell:first-of-type .sy-box",
+        """(all) => all.map((x) => x.getBoundingClientRect().left
+          - x.closest('svg').getBoundingClientRect().left)""",
+    )
+    assert min(edges) >= 1, "half of the frame's line would lie outside the picture"
+
+
+def test_on_a_phone_the_sentence_stands_under_the_picture_and_the_buttons_at_the_thumb(show):
+    page = show(SystolicPlayer(product()), viewport=(390, 800))
+    bottom = "(x) => x.getBoundingClientRect().bottom"
+    top = "(x) => x.getBoundingClientRect().top"
+    assert 0 <= page.eval_on_selector(".pw-caption", top) - page.eval_on_selector(".pw-picture", bottom) < 30
+    page.evaluate("scrollTo(0, 60)")
+    play = page.eval_on_selector(".pw-play", bottom)
+    assert 740 < play <= 800
+    assert page.eval_on_selector(".pw-track", bottom) < page.eval_on_selector(".pw-play", top)
+    assert page.eval_on_selector(".pw-caption", bottom) < page.eval_on_selector(".pw-track", top)
+
+
 def test_the_live_region_is_silent_while_playing(show):
     page = show(SystolicPlayer(product(m=30), start=0, rate=8))
     assert page.get_attribute(".pw-caption", "aria-live") == "polite"
@@ -699,14 +773,8 @@ def test_copy_as_python_shows_the_line(show):
     assert "systolic.simulate(a, b, rows=4, cols=4, dataflow='ws')" in page.inner_text(".pw-python")
 
 
-def serious(page):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the scan needs axe-core").Axe()
-    found = axe.run(page).response["violations"]
-    return [(x["id"], x["nodes"][0]["html"][:200]) for x in found if x["impact"] in ("serious", "critical")]
-
-
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_no_serious_accessibility_finding(show, dark):
+def test_no_serious_accessibility_finding(show, serious, dark):
     for trace in (product("ws"), systolic.simulate(MANY, MANY, rows=32, cols=32, dataflow="os")):
         page = show(SystolicPlayer(trace), dark=dark, reduced_motion=True)
         for name in ("Table", "Help", "Copy as Python"):
@@ -716,7 +784,7 @@ def test_no_serious_accessibility_finding(show, dark):
         assert serious(page) == []
 
 
-def test_the_scan_sees_a_planted_fault(show):
+def test_the_scan_sees_a_planted_fault(show, serious):
     page = show(SystolicPlayer(product()))
     page.evaluate("document.querySelector('.pw-scrub').removeAttribute('aria-label')")
     page.add_style_tag(content=".pw .pw-rule { color: #ccc !important }")

@@ -142,7 +142,7 @@ def test_loads_alone_start_at_the_beginning() -> None:
 def test_latencies_carry_their_origin() -> None:
     trace = simt.simulate([simt.load_compute(1, 1, load_latency=33)], max_outstanding=1)
     header, _ = _wire.unpack(WarpPlayer(trace, latencies="Huerta et al. 2025, table 2").trace)
-    told = "cycles until the result (Huerta et al. 2025, table 2): LDG 33, FFMA 4; at most 1 load in flight"
+    told = "Cycles until the result (Huerta et al. 2025, table 2): LDG 33, FFMA 4; at most 1 load in flight."
     assert header["costs"] == told
 
 

@@ -91,7 +91,8 @@ class Player(Scene):
 
     Synced traits: ``trace`` -> browser (the packed run, as text), ``options`` -> browser (title, rate),
     ``cursor`` <-> (the cycle at which the playhead rests; set it, or call :meth:`seek`, to move the
-    playhead), ``selected`` <-> (what the reader points at; its meaning is the scene's).
+    playhead), ``seeks`` -> browser (how often Python sought), ``selected`` <-> (what the reader points at;
+    its meaning is the scene's).
 
     Parameters
     ----------
@@ -108,6 +109,7 @@ class Player(Scene):
     trace = traitlets.Unicode().tag(sync=True)
     options = traitlets.Dict().tag(sync=True)
     cursor = traitlets.Int(0).tag(sync=True)
+    seeks = traitlets.Int(0).tag(sync=True)
     selected = traitlets.List(traitlets.Int()).tag(sync=True)
 
     def __init__(
@@ -135,6 +137,9 @@ class Player(Scene):
             When the run has no such cycle.
         """
         self.cursor = _checks.whole_number("cycle", cycle, least=0, most=self._cycles - 1)
+        self.seeks += (
+            1  # a view that plays has left the cursor behind; it must move even to where that already is
+        )
 
     def replace(self, packed: str, *, cycles: int, cursor: int = 0) -> None:
         """Show another run in the same views: the packed text, its number of frames, its first frame."""
@@ -189,7 +194,7 @@ _PAGE = """<!doctype html>
 <style>
 html {{ color-scheme: light dark; }}
 body {{ margin: 0; }}
-@media (prefers-color-scheme: dark) {{ body {{ background: #14191f; }} }}
+@media screen and (prefers-color-scheme: dark) {{ body {{ background: #14191f; }} }}
 {style}
 </style>
 </head>

@@ -364,24 +364,25 @@ export function layout(run, chars, width, still) {
   /** @param {number} slots */
   const queue = (slots) => (slots ? slots * (chip + 4) + 12 : 0);
   const forms = {
-    full: [Math.max(86, (5 + otherChars + rightChars) * MONO12 + 20, (3 + otherChars + rightChars) * MONO12 + 12, (4 + chars.c) * MONO12 + 14), 78],
+    full: [Math.max(86, (5 + otherChars + rightChars) * MONO12 + 26, (3 + otherChars + rightChars) * MONO12 + 12, (4 + chars.c) * MONO12 + 14), 78],
     stack: [Math.max(48, (2 + Math.max(rightChars, otherChars, chars.c)) * MONO12 + 14), 58],
+    bare: [Math.max(34, Math.max(rightChars, otherChars, chars.c) * MONO11 + 12), 58], // the stack without its letters
     compact: [Math.max(30, chars.c * MONO11 + 5), 34],
   };
   // From the most telling to the least: values matter more than how far ahead the queue is seen.
-  /** @type {["full" | "stack" | "compact", number][]} */
-  const wishes = [["full", most], ["stack", most], ["stack", 2], ["stack", 1], ["compact", 2], ["compact", 1], ["compact", 0]];
+  /** @type {["full" | "stack" | "bare" | "compact", number][]} */
+  const wishes = [["full", most], ["stack", most], ["stack", 2], ["stack", 1], ["bare", 2], ["bare", 1], ["bare", 0], ["compact", 2], ["compact", 1], ["compact", 0]];
   const fits = wishes.find(([form, slots]) => slots <= most && !((still || run.large) && form === "full")
-    && label + queue(slots) + cols * (forms[form][0] + gap) <= width);
+    && Math.max(2, label + queue(slots)) + cols * (forms[form][0] + gap) <= width);
   const slots = fits ? fits[1] : Math.min(2, most);
   const form = fits ? fits[0] : /** @type {const} */ ("dot");
   const [cellW, cellH] = fits ? forms[fits[0]] : [Math.max(14, Math.floor((width - queue(slots) - label) / cols) - gap), 26];
   const above = run.large ? 22 : still ? 4 : (run.loads ? 2 : 3) * 24 + 26;
-  const left = label + queue(slots);
+  const left = Math.max(2, label + queue(slots)); // room for half a line of the first cell's frame
   return {
     span, form, cellW: Math.floor(cellW), cellH, gap, rows, cols, chip, slots, left, above,
     width: left + cols * (Math.floor(cellW) + gap),
-    height: above + rows * (cellH + gap) + (run.large || still ? 4 : 44),
+    height: above + rows * (cellH + gap) + (run.large || still ? 4 : form === "dot" || form === "compact" ? 56 : 44),
     /** @param {number} c */
     x: (c) => left + c * (Math.floor(cellW) + gap),
     /** @param {number} r */
@@ -418,10 +419,12 @@ function makeCell(run, place, r, c, hatch) {
     set(texts.right, { x: w - 10, y: 20, "text-anchor": "end" });
     set(product, { x: w / 2, y: 43, "text-anchor": "middle" });
     set(texts[sum], { x: w / 2, y: 66, "text-anchor": "middle" });
-  } else if (form === "stack") {
-    set(texts.right, { x: 7, y: 16 });
-    set(texts[other], { x: 7, y: 33 });
-    set(texts[sum], { x: 7, y: 50 });
+  } else if (form === "stack" || form === "bare") {
+    const x = form === "bare" ? 6 : 7;
+    set(texts.right, { x, y: 16 });
+    set(texts[other], { x, y: 33 });
+    set(texts[sum], { x, y: 50 });
+    if (form === "bare") for (const register of REGISTERS) texts[register].classList.add("sy-small");
   } else {
     set(texts[sum], { x: w / 2, y: hgt / 2 + 4, "text-anchor": "middle" });
     set(texts[run.register("c")], { class: "sy-value sy-small sy-c" });
@@ -449,14 +452,14 @@ function drawCell(run, view, cell, chosen, leaves) {
   for (const register of REGISTERS) {
     const index = cell[`${register}Index`];
     const letter = run.roles[register];
-    const word = view.form === "compact" ? "" : letter === "c" && view.form === "full" ? "sum " : `${letter} `;
+    const word = view.form === "compact" || view.form === "bare" ? "" : letter === "c" && view.form === "full" ? "sum " : `${letter} `;
     write(view.texts[register], index < 0 ? "" : word + short(cell[register]));
   }
   if (view.form === "full") write(view.product, cell.active ? `${short(cell.right)} × ${short(run.loads ? cell.held : cell.down)}` : "");
   // A frame round the value that stays: the mark of "stationary" that needs no colour.
   const text = view.texts.held;
   const held = text.textContent ?? "";
-  const wide = held.length * MONO12 + 8;
+  const wide = held.length * (view.form === "bare" ? MONO11 : MONO12) + 8;
   const x = Number(text.getAttribute("x"));
   set(view.pin, {
     visibility: held ? "visible" : "hidden", class: `sy-pin sy-${run.roles.held}`,
@@ -509,6 +512,7 @@ function makeArray(run, prefix, still) {
   const top = run.loads ? held : down;
   const topRegister = /** @type {Register} */ (run.loads ? "held" : "down");
   const topNote = label("", { class: "sy-note", y: 13 });
+  const tapNote = label("Tap or point at a cell for its values.", { class: "sy-note", x: 0 });
   const leftNote = label("", { class: "sy-note" });
 
   /** @param {number} width */
@@ -543,6 +547,8 @@ function makeArray(run, prefix, still) {
       });
       set(topNote, { x: next.left });
       set(leftNote, { x: 0, y: next.above - 12 });
+      set(tapNote, { y: next.height - 2 });
+      if (next.form === "dot" || next.form === "compact") svg.append(tapNote);
       svg.append(topNote, leftNote, ...[...fromLeft, ...fromTop].flat().map((chip) => chip.node), ...below.map((out) => out.node));
     }
   }
@@ -592,8 +598,12 @@ function makeArray(run, prefix, still) {
     }
     for (const { col, m, n, final } of run.exits.get(t) ?? []) {
       const value = short(run.leaving(t, m, n));
-      const fits = Math.max(value.length * 7.9, 7 * MONO11) <= cellW + place.gap; // else the caption says it
-      write(below[col].name, fits ? `${final ? "" : "so far "}C[${m},${n}]` : "");
+      // Names and values that would touch their neighbours are left to the caption.
+      const name = `C[${m},${n}]`;
+      const room = cellW + place.gap - 4;
+      const fits = Math.max(value.length * 7.9, name.length * MONO11) <= room;
+      const told = final || (name.length + 7) * MONO11 > room ? name : `so far ${name}`;
+      write(below[col].name, fits ? told : "");
       write(below[col].value, fits ? value : "\u2193");
     }
   }
@@ -612,8 +622,8 @@ function makeArray(run, prefix, still) {
 
 /** Colours of the activity picture, by theme. @type {Record<string, Record<string, number[]>>} */
 const TONES = {
-  light: { unused: [246, 248, 250], waits: [213, 203, 222], works: [0, 114, 178], stripe: [125, 190, 224], done: [213, 219, 225] },
-  dark: { unused: [27, 34, 41], waits: [84, 66, 98], works: [86, 177, 232], stripe: [30, 88, 124], done: [57, 66, 76] },
+  light: { unused: [255, 255, 255], waits: [246, 248, 250], hatch: [185, 196, 206], works: [0, 114, 178], stripe: [125, 190, 224], done: [213, 219, 225] },
+  dark: { unused: [20, 25, 31], waits: [27, 34, 41], hatch: [76, 88, 100], works: [86, 177, 232], stripe: [30, 88, 124], done: [57, 66, 76] },
 };
 /** A colour as one little-endian word of an image. @param {number[]} tone */
 const pixel = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
@@ -636,14 +646,18 @@ function makeActivity(run) {
   /** @param {number} t @param {string} theme @param {number[]} selected @param {number} span */
   function show(t, theme, selected, span) {
     const tones = TONES[theme] ?? TONES.light;
-    const [unused, waits, works, stripe, done] = ["unused", "waits", "works", "stripe", "done"].map((name) => pixel(tones[name]));
+    const [unused, waits, hatch, works, stripe, done] = ["unused", "waits", "hatch", "works", "stripe", "done"].map((name) => pixel(tones[name]));
     const fold = run.foldAt(t);
     const { start, length } = run.columns;
     const base = fold.index * R * C;
-    for (let i = 0; i < R * C; i++) {
-      const begins = start[base + i];
-      const step = t - begins;
-      pixels[i] = begins < 0 ? unused : step < 0 ? waits : step >= length[base + i] ? done : step % STRIPE.every < STRIPE.steps ? stripe : works;
+    for (let r = 0, i = 0; r < R; r++) {
+      for (let c = 0; c < C; c++, i++) {
+        const begins = start[base + i];
+        const step = t - begins;
+        // What waits is hatched, and across the way the stream's front lies: no colour of an operand, no motion.
+        pixels[i] = begins < 0 ? unused : step < 0 ? (((c - r) & 7) < 2 ? hatch : waits)
+          : step >= length[base + i] ? done : step % STRIPE.every < STRIPE.steps ? stripe : works;
+      }
     }
     context.putImageData(image, 0, 0);
     frame.hidden = span === 0;
@@ -696,7 +710,7 @@ function makeProduct(run) {
     const high = values ? 22 : scale;
     separate = run.listed && scale >= 7;
     const gap = 14;
-    blocks.a = { ...blocks.a, x: 0, y: K * high + gap + title };
+    blocks.a = { ...blocks.a, x: 1, y: K * high + gap + title };
     blocks.b = { ...blocks.b, x: K * scale + gap, y: title };
     blocks.c = { ...blocks.c, x: K * scale + gap, y: K * high + gap + title };
     painted = "";
@@ -815,11 +829,13 @@ function makeLegend(run) {
   /** @param {string} text @param {string} letter */
   const glyph = (text, letter) => label(text, { x: 11, y: 13, "text-anchor": "middle", class: `sy-value sy-${letter}` });
   if (run.large) {
-    const swatch = (/** @type {string} */ kind) => mark(s("rect", { x: 1, y: 2, width: 20, height: 14, rx: 2, class: `sy-tone sy-tone-${kind}` }));
+    const swatch = (/** @type {string} */ kind) => mark(s("rect", { x: 1, y: 2, width: 20, height: 14, rx: 2, class: `sy-tone sy-tone-${kind}` }),
+      ...(kind === "waits" ? [s("path", { d: "M2 6l10 10M6 2l14 14M14 2l6 6", class: "sy-waiting" })] : []));
     return legend([
       { mark: swatch("works"), text: `works on its element of ${held === "c" ? "C" : held.toUpperCase()}` },
       { mark: swatch("stripe"), text: `works too: ${STRIPE.steps} of every ${STRIPE.every} steps are marked, so that the stream can be followed` },
       { mark: swatch("waits"), text: "not yet begun" },
+      { mark: mark(s("rect", { x: 5, y: 3, width: 12, height: 12, class: "sy-legend-window" })), text: "the cells whose values are shown" },
       { mark: swatch("done"), text: "done in this fold" },
       ...(run.folds.some((fold) => fold.rows < run.R || fold.cols < run.C) ? [{ mark: swatch("unused"), text: "not used by this fold" }] : []),
     ]);
@@ -839,9 +855,9 @@ function makeLegend(run) {
 // ---------------------------------------------------------------------------------------------- render
 
 const RULES = /** @type {Record<string, string>} */ ({
-  ws: "Each cell keeps one element of B. A moves right, sums move down, one cell a cycle.",
-  is: "Each cell keeps one element of A. B moves right, sums move down, one cell a cycle.",
-  os: "Each cell keeps the sum of one element of C. A moves right, B moves down, one cell a cycle.",
+  ws: "Rule: each cell keeps one element of B; A moves right, sums move down, one cell a cycle.",
+  is: "Rule: each cell keeps one element of A; B moves right, sums move down, one cell a cycle.",
+  os: "Rule: each cell keeps the sum of one element of C; A moves right, B moves down, one cell a cycle.",
 });
 
 /** @param {Run} run @returns {import("./kit/stage.js").Chapter[]} */
@@ -905,7 +921,7 @@ function mount(run, { signal, still, prefix, select, point }) {
 
   const product = makeProduct(run);
   const curve = chart({
-    title: "cells working", values: run.columns.busy, most: run.R * run.C, signal,
+    title: "cells working, by cycle", values: run.columns.busy, most: run.R * run.C, signal,
     summary: `Cells working in each cycle, of ${run.R * run.C}`,
   });
   const bill = ledger({ title: "ledger so far", rows: ledgerRows(run) });
@@ -982,11 +998,7 @@ function open(packed) {
     rate: T <= 64 ? 1 : T <= 200 ? 8 : 60,
     chapters: marks,
     stills,
-    clockText(t) {
-      const fold = run.foldAt(t);
-      const which = run.folds.length > 1 ? `, fold ${fold.index + 1} of ${run.folds.length}` : "";
-      return { now: `cycle ${t} of ${T - 1}`, phase: `counted from 0; ${run.phase(t)}${which}` };
-    },
+    phase: (t) => run.phase(t) + (run.folds.length > 1 ? `, fold ${run.foldAt(t).index + 1} of ${run.folds.length}` : ""),
     mount: (tools) => mount(run, tools),
     caption: (t, at) => (at.length === 2 ? describe(run, t, at[0], at[1]) : frameWords(run, t)),
     table: (t, at) => frameTable(run, t, at),

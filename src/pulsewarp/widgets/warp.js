@@ -6,6 +6,7 @@
 import { h, set, write } from "./kit/dom.js";
 import { chart, legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { width } from "./kit/theme.js";
 
 /** @typedef {import("./kit/wire.js").Packed} Packed */
 /** @typedef {{text: string, unit: string, latency: number, interval: number, lanes: number, dst: string | null, srcs: string[], role?: string}} Line */
@@ -477,10 +478,8 @@ export default {
       python: header.python,
       help: header.help,
       pictureLabel: `Timeline of ${header.warps} warps`,
-      clockText: (t) => ({
-        now: `cycle ${t}, counted from 0, of ${header.cycles}`,
-        phase: header.costs,
-      }),
+      given: header.costs,
+      phase: (t) => phaseAt(header.chapters, t),
       caption(t, selected) {
         const [warp, cycle] = [selected[0] ?? 0, selected[1] ?? t];
         const words = describe(packed, issueCycles, cycle, warp);
@@ -505,7 +504,7 @@ export default {
         const tip = h("div", { class: "pw-tip", hidden: true, "aria-hidden": "true" });
         const el = h("div", { class: "pw-timeline" }, canvas, tip);
         const listing = programPanel(packed);
-        const slots = slotsPanel(packed, still);
+        const slots = slotsPanel(packed, still, signal);
         const lanes = header.kernel && lanePanel(packed, issueCycles);
         const matrix = header.kernel && matrixPanel(packed, issueCycles);
         const curve = still ? null : chart({
@@ -513,6 +512,7 @@ export default {
           summary: `Issue slots used in each of ${header.cycles} cycles, at most ${header.schedulers}.`,
         });
         const below = h("div", { class: "pw-below" }); // under the legend, where the picture is low and the screen wide
+        const values = h("div", { class: "pw-values" }, lanes?.el, matrix?.el);
         const marks = legendMarks(present, columns.lanes);
         /** @type {Layout} */
         let at = layout(machine, 720);
@@ -540,15 +540,17 @@ export default {
         return {
           el,
           legend: h("div", {}, legend(marks.entries), below),
+          after: lanes && matrix ? values : undefined,
           panels: [listing.el, slots.el, ...(curve ? [curve.el] : [])],
-          resize(wide) {
+          resize(wide, whole) {
             at = layout(machine, wide);
             if (lanes && matrix) {
-              const values = valuesLayout({ m: header.kernel.m, n: header.kernel.n, letters }, wide);
-              lanes.letters = values.lanes;
-              matrix.letters = values.matrix;
-              below.replaceChildren(h("div", { class: "pw-values", style: values.style }, lanes.el, matrix.el));
-            } else if (curve && !at.narrow && header.warps <= 16) below.replaceChildren(curve.el);
+              const share = valuesLayout({ m: header.kernel.m, n: header.kernel.n, letters }, whole);
+              lanes.letters = share.lanes;
+              matrix.letters = share.matrix;
+              set(values, { style: share.style });
+            }
+            if (curve && !at.narrow && header.warps <= 16) below.replaceChildren(curve.el);
             else if (curve) slots.el.after(curve.el);
           },
           show(frame) {
@@ -572,13 +574,18 @@ export default {
             slots.show(frame.cycle, palette);
             lanes?.show(frame.cycle, warp);
             matrix?.show(frame.cycle, warp, palette);
-            curve?.show(frame.cycle, `${busy[frame.cycle]} of ${header.schedulers} now`);
+            curve?.show(frame.cycle, `now ${busy[frame.cycle]} of ${header.schedulers}`);
           },
         };
       },
     };
   }),
 };
+
+/** @param {{cycle: number, label: string}[]} chapters @param {number} t @returns {string} the label of the chapter a cycle lies in */
+function phaseAt(chapters, t) {
+  return chapters.filter(({ cycle }) => cycle <= t).at(-1)?.label ?? "";
+}
 
 /** @param {Packed["header"]} header @returns {number[]} warps from top to bottom */
 function rowOrder({ warps, schedulers }) {
@@ -731,7 +738,7 @@ function programPanel({ header, columns }) {
         set(row, { "data-pc": first + i, "data-warps": here.join(" "), "aria-current": here.includes(warp) ? "true" : null });
       });
       const done = peers.filter((/** @type {number} */ w) => pc(w) >= program.length);
-      write(gone, done.length ? `at the end: ${names(done, warp)}` : program.length > MOST_LINES ? `${program.length} instructions` : "");
+      write(gone, done.length ? `at the end: ${names(done, warp)}` : program.length > MOST_LINES ? `of ${program.length} instructions, 0 to ${program.length - 1}` : "");
     },
   };
 }
@@ -749,24 +756,25 @@ function names(warps, first) {
   return warps.length > 4 ? `${shown} +${warps.length - 4}` : shown;
 }
 
-/** @param {Packed} packed @param {boolean} still issue slots so far: used, and lost by reason */
-function slotsPanel({ header, columns }, still) {
+/** @param {Packed} packed @param {boolean} still @param {AbortSignal} signal issue slots so far: used, and lost by reason */
+function slotsPanel({ header, columns }, still, signal) {
   const bar = h("canvas", { class: "pw-slots", "aria-hidden": "true" });
   const words = h("p", {});
   const el = h("section", { class: "pw-panel" }, h("header", {}, h("h4", {}, "issue slots so far")), bar, words);
   /** @type {string[]} */
   const reasons = header.lost;
-  return {
+  let wide = 280;
+  const panel = {
     el,
     /** @param {number} t @param {Palette} palette */
     show(t, palette) {
       if (still) return;
+      again = () => panel.show(t, palette);
       const total = columns.slots[t];
       const used = columns.used[t];
       /** @type {[string, number][]} */
       const all = reasons.map((reason, i) => [reason, columns.lost[t * reasons.length + i]]);
       const lost = all.filter(([, count]) => count > 0).sort((one, other) => other[1] - one[1]);
-      const wide = Math.max(120, Math.floor(bar.parentElement?.clientWidth ?? 280) - 28);
       const to = surface(bar, wide, 26);
       to.clearRect(0, 0, wide, 26);
       let x = 0;
@@ -783,6 +791,15 @@ function slotsPanel({ header, columns }, still) {
       set(el, { "data-used": used, "data-total": total, "data-lost": lost.map((pair) => pair.join(":")).join(" ") });
     },
   };
+  let again = () => {};
+  // A notebook takes scenes out of the page and puts them back: only a width that was seen counts.
+  if (!still) {
+    width(el, signal, (next) => {
+      wide = Math.max(120, next - 28);
+      again();
+    });
+  }
+  return panel;
 }
 
 /**
@@ -809,8 +826,8 @@ function valuesLayout({ m, n, letters }, wide) {
   const size = tight ? 11 : 13;
   const letter = size * 0.61; // the widest monospace digit, in em
   const cell = Math.min(letters, MOST_LETTERS) * letter + 8;
-  const columns = tight && letters > 5 ? 4 : 8;
   const small = m <= MOST_SHOWN_SIDE && n <= MOST_SHOWN_SIDE;
+  const columns = tight ? (letters > 5 ? 4 : 8) : small && wide >= 16 * (cell + 3) + 250 ? 16 : 8;
   const side = Math.ceil(Math.max(176, small ? n * cell + 26 : 226));
   const beside = !tight && wide >= columns * (cell + 3) + 24 + side + 12;
   /** @param {number} room @param {number} across @returns {number} */

@@ -230,7 +230,8 @@ def _title(trace: simt.WarpTrace) -> str:
     if trace.kernel is None:
         return f"One SM: {', '.join(parts)}"
     (m, k), n = trace.kernel.a.shape, trace.kernel.b.shape[1]
-    return f"{m}x{k} by {k}x{n} on one SM: {', '.join(parts)}"
+    times = "\N{MULTIPLICATION SIGN}"
+    return f"{m} {times} {k} by {k} {times} {n} on one SM: {', '.join(parts)}"
 
 
 def _schedulers_note(schedulers: int) -> str:
@@ -247,7 +248,7 @@ def _costs(programs: Sequence[Sequence[simt.Instruction]], latencies: str, most_
                 found.setdefault(i.mnemonic, {})[f"{i.latency}{busy}"] = None
     parts = [f"{name} {' or '.join(list(costs)[:3])}" for name, costs in list(found.items())[:4]]
     limit = f"; at most {most_loads} load{'s' * (most_loads > 1)} in flight" if most_loads is not None else ""
-    return f"cycles until the result ({latencies}): {', '.join(parts)}{limit}"
+    return f"Cycles until the result ({latencies}): {', '.join(parts)}{limit}."
 
 
 def _listing(program: Sequence[simt.Instruction], kernel: simt.Kernel | None) -> list[dict[str, Any]]:

@@ -28,8 +28,10 @@ import { unpack } from "./wire.js";
  * @property {HTMLElement} el the picture itself; focusable parts are the stage's business
  * @property {HTMLElement[]} [panels] beside it, or below it where the screen is narrow
  * @property {HTMLElement} [legend]
+ * @property {HTMLElement} [after] more of the picture, below the transport: what is read at rest, not while playing
  * @property {(frame: Frame) => void} show draw one frame; pure in `frame`
- * @property {(width: number) => void} [resize] called before the first `show` and when the width it may take changes
+ * @property {(width: number, whole: number) => void} [resize] called before the first `show` and when the width the
+ *   picture may take, or that of the whole scene, changes
  * @property {boolean} [snug] the picture keeps the width it draws itself; the panels take all the rest
  */
 /**
@@ -51,7 +53,8 @@ import { unpack } from "./wire.js";
  * @property {number} [rate] cycles a second at first
  * @property {Chapter[]} chapters
  * @property {number[]} stills cycles of the film strip
- * @property {(t: number) => {now: string, phase: string}} clockText what stands at the title's right
+ * @property {string} [given] times and limits the run was given, one line
+ * @property {(t: number) => string} phase which phase a cycle belongs to, in a word or a few
  * @property {(tools: Tools) => Picture} mount
  * @property {(t: number, selected: number[]) => string[]} caption the frame in words; THE describe function
  * @property {(t: number, selected: number[]) => Table} table the frame as a table, windowed where large
@@ -143,6 +146,8 @@ function play(scene, { root, model, signal }) {
   const heading = h("h3", { id: `${prefix}-title` }, options.title ?? scene.title);
   const now = h("p", { class: "pw-cycle" });
   const phase = h("p", { class: "pw-phase" });
+  // One form in every scene: the cycle by its number, and the first and the last number there is.
+  const clockText = (/** @type {number} */ t) => `${unit} ${t} of 0 to ${time.last}`;
   const caption = h("div", { class: "pw-caption", id: `${prefix}-caption`, "aria-live": "polite" });
   const frame = h("div", {
     class: "pw-picture", tabindex: scene.move ? 0 : null, role: "group",
@@ -150,9 +155,9 @@ function play(scene, { root, model, signal }) {
   }, picture.el);
   const controls = transport({
     time, unit, toggle, signal, chapters: scene.chapters,
-    valueText: (t) => `${scene.clockText(t).now}, ${scene.clockText(t).phase}`,
+    valueText: (t) => `${clockText(t)}, phase: ${scene.phase(t)}`,
   });
-  const table = h("div", { class: "pw-drawer", id: `${prefix}-table`, hidden: true, tabindex: 0, role: "region", "aria-label": "This frame as a table" });
+  const table = h("div", { class: "pw-drawer pw-scrolls", id: `${prefix}-table`, hidden: true, tabindex: 0, role: "region", "aria-label": "This frame as a table" });
   const help = h("div", { class: "pw-drawer", id: `${prefix}-help`, hidden: true, tabindex: 0, role: "region", "aria-label": "Help" }, ...helpText(scene));
   const film = h("div", { class: "pw-film", hidden: true, role: "region", "aria-label": "Film strip" });
 
@@ -166,11 +171,12 @@ function play(scene, { root, model, signal }) {
     h("div", { class: "pw-main" }, frame, picture.legend),
     beside && h("div", { class: "pw-side" }, h("div", { class: "pw-panels" }, ...picture.panels ?? [])));
   const shell = h("div", { class: "pw-shell" },
-    h("header", { class: "pw-head" },
-      h("div", { class: "pw-titles" }, heading, h("p", { class: "pw-rule" }, scene.rule)),
-      h("div", { class: "pw-time" }, now, phase)),
+    h("header", { class: "pw-head" }, heading, now,
+      h("div", { class: "pw-rules" }, h("p", { class: "pw-rule" }, scene.rule), scene.given && h("p", { class: "pw-given" }, scene.given)),
+      phase),
     body,
-    caption, controls.el, foot, copyButton.text, table, help, film,
+    caption, controls.el, foot, copyButton.text, table, help,
+    picture.after && h("div", { class: "pw-after" }, picture.after), film,
     h("p", { class: "pw-simplified" }, scene.simplified));
   root.replaceChildren(shell);
   set(root, { "aria-labelledby": `${prefix}-title`, "aria-keyshortcuts": "Space ArrowLeft ArrowRight Home End" });
@@ -182,9 +188,8 @@ function play(scene, { root, model, signal }) {
     if (cycle !== options.poster) poster = false;
     controls.playWord = still ? "Step" : playing ? "Pause" : poster ? "Play from 0" : "Play";
     picture.show({ cycle, playing, selected: place(), theme: root.dataset.theme ?? "light" });
-    const text = scene.clockText(cycle);
-    write(now, text.now);
-    write(phase, text.phase);
+    write(now, clockText(cycle));
+    write(phase, `phase: ${scene.phase(cycle)}`);
     controls.show(moment);
     set(caption, { "aria-live": playing ? "off" : "polite" });
     const words = scene.caption(cycle, place());
@@ -213,6 +218,8 @@ function play(scene, { root, model, signal }) {
   time.onShow(paint);
   time.onRest(() => later("cursor", () => time.now().cycle));
   hear(model, "cursor", signal, (cycle) => time.seek(cycle));
+  // Python may seek where the playhead last rested, which changes no cursor: a view that plays moves all the same.
+  hear(model, "seeks", signal, () => time.seek(model.get("cursor")));
   hear(model, "selected", signal, (next) => {
     selected = [...next];
     paint(time.now());
@@ -231,11 +238,11 @@ function play(scene, { root, model, signal }) {
     }),
   });
   visibility(root, signal, (seen) => time.setVisible(seen));
-  /** Stills of the film, each redrawn for a theme. @type {((tone: string) => void)[]} */
+  /** Stills of the film, each redrawn for a theme and a width. @type {{draw: (tone: string) => void, resize: (wide: number) => void}[]} */
   const drawn = [];
   const repaint = new MutationObserver(() => {
     paint(time.now());
-    for (const draw of drawn) draw(root.dataset.theme ?? "light");
+    for (const { draw } of drawn) draw(root.dataset.theme ?? "light");
   });
   repaint.observe(root, { attributes: true, attributeFilter: ["data-theme"] });
   signal.addEventListener("abort", () => repaint.disconnect(), { once: true });
@@ -243,7 +250,7 @@ function play(scene, { root, model, signal }) {
     width(shell, signal, (wide) => {
       // As in kit.css: panels stand beside the picture from 880 px on, and then take a part of the width.
       const room = picture.snug ? Math.min(wide * 0.76, wide - 354) : wide * 0.66 - 24;
-      picture.resize?.(Math.floor(beside && wide >= 880 ? room : wide));
+      picture.resize?.(Math.floor(beside && wide >= 880 ? room : wide), wide);
       paint(time.now());
     });
   }
@@ -253,15 +260,23 @@ function play(scene, { root, model, signal }) {
     if (film.childElementCount) return;
     for (const t of scene.stills) {
       const one = scene.mount({ signal, still: true, prefix: `${prefix}-still-${t}`, select: () => {}, point: () => {} });
-      one.resize?.(320);
-      drawn.push((tone) => one.show({ cycle: t, playing: false, selected: [], theme: tone }));
-      const words = scene.clockText(t);
-      const open = h("button", { type: "button", class: "pw-link" }, words.now);
+      drawn.push({
+        draw: (tone) => one.show({ cycle: t, playing: false, selected: [], theme: tone }),
+        resize: (wide) => one.resize?.(wide, wide),
+      });
+      const open = h("button", { type: "button", class: "pw-link" }, clockText(t));
       open.addEventListener("click", () => time.seek(t), { signal });
       film.append(h("figure", {}, h("div", { class: "pw-still", "aria-hidden": "true" }, one.el),
         h("figcaption", {}, open, h("span", {}, scene.caption(t, []).join(" ")))));
     }
-    for (const draw of drawn) draw(root.dataset.theme ?? "light");
+    const fit = (/** @type {number} */ wide) => {
+      for (const { draw, resize } of drawn) {
+        resize(Math.min(wide, 480));
+        draw(root.dataset.theme ?? "light");
+      }
+    };
+    fit(320); // print measures nothing before it draws
+    width(/** @type {Element} */ (film.querySelector(".pw-still")), signal, fit);
   };
   media("(prefers-reduced-motion: reduce)", signal, (reduce) => {
     still = reduce;
@@ -283,14 +298,14 @@ function play(scene, { root, model, signal }) {
  */
 function drawTable(holder, table) {
   const [first, ...others] = table.head;
-  /** Numbers line up on the right, words on the left. @param {string | number | undefined} value */
-  const kind = (value) => ({ class: typeof value === "string" && /^[a-z]/i.test(value) ? "pw-words" : null });
-  const top = table.rows[0] ?? [];
+  const words = table.head.map((_, i) => table.rows.some((row) => typeof row[i] === "string" && /^[a-z]/i.test(String(row[i]))));
+  /** Numbers line up on the right, columns of words on the left. @param {number} i column */
+  const kind = (i) => ({ class: words[i] ? "pw-words" : null });
   holder.replaceChildren(h("table", {}, h("caption", {}, table.caption),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first),
-      ...others.map((name, i) => h("th", { scope: "col", ...kind(top[i + 1]) }, name)))),
+      ...others.map((name, i) => h("th", { scope: "col", ...kind(i + 1) }, name)))),
     h("tbody", {}, ...table.rows.map(([name, ...values]) => h("tr", {}, h("th", { scope: "row" }, name),
-      ...values.map((value) => h("td", kind(value), value)))))));
+      ...values.map((value, i) => h("td", kind(i + 1), value)))))));
 }
 
 /**
@@ -336,8 +351,8 @@ function copier(python, signal) {
 /** @param {Scene} scene @returns {Node[]} */
 function helpText(scene) {
   return [
+    h("dl", { class: "pw-keys" }, ...KEYS.flatMap(([keys, does]) => [h("dt", {}, keys), h("dd", {}, does)])),
     ...scene.help.map((sentence) => h("p", {}, sentence)),
     h("p", {}, scene.simplified),
-    h("dl", { class: "pw-keys" }, ...KEYS.flatMap(([keys, does]) => [h("dt", {}, keys), h("dd", {}, does)])),
   ];
 }

@@ -27,13 +27,15 @@ function hostTheme() {
  */
 export function theme(root, signal, changed) {
   const prefers = matchMedia("(prefers-color-scheme: dark)");
+  const paper = matchMedia("print");
   const apply = () => {
-    const next = hostTheme() ?? (prefers.matches ? "dark" : "light");
+    const next = paper.matches ? "light" : hostTheme() ?? (prefers.matches ? "dark" : "light");
     if (root.dataset.theme === next) return;
     root.dataset.theme = next;
     changed?.(next);
   };
   prefers.addEventListener("change", apply, { signal });
+  paper.addEventListener("change", apply, { signal });
   const observer = new MutationObserver(apply);
   const attributeFilter = ["class", "theme", "data-jp-theme-light"];
   observer.observe(document.documentElement, { attributes: true, attributeFilter });

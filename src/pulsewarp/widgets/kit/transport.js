@@ -76,6 +76,7 @@ export function transport({ time, chapters, unit, valueText, toggle, signal }) {
   });
   scrub.addEventListener("input", () => time.seek(Number(scrub.value)), { signal });
   const marks = h("div", { class: "pw-chapters" });
+  const ticks = chapters.map(() => marks.appendChild(h("i", { class: "pw-tick", "aria-hidden": "true" })));
   const labels = chapters.map(({ cycle, label }) => {
     const node = h("button", { type: "button", class: "pw-chapter", title: `${label}: from ${unit} ${cycle}` }, label);
     node.addEventListener("click", () => time.seek(cycle), { signal });
@@ -108,8 +109,15 @@ export function transport({ time, chapters, unit, valueText, toggle, signal }) {
       // At the right edge a label stands left of its stem.
       return { stem, width: wide, left: stem + wide > room + 8 ? stem - wide : stem };
     });
-    const rows = labelRows(boxes, 3, room + 8);
+    const most = Number(getComputedStyle(marks).getPropertyValue("--label-rows")) || 3;
+    const staggered = labelRows(boxes, most, room + 8);
+    const single = labelRows(boxes, 1, room + 8);
+    const placed = (/** @type {number[]} */ each) => each.filter((row) => row >= 0).length;
+    // Of a few chapters every label counts. Of many that do not all fit, one even row says more than a zigzag.
+    const even = placed(single) >= placed(staggered) || (labels.length > 5 && staggered.includes(-1));
+    const rows = even ? single : staggered;
     labels.forEach((node, i) => {
+      ticks[i].style.left = `${boxes[i].stem}px`;
       node.style.left = `${boxes[i].left}px`;
       node.style.setProperty("--row", String(Math.max(0, rows[i])));
       node.classList.toggle("pw-unlabelled", rows[i] < 0);
