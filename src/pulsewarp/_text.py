@@ -1,4 +1,4 @@
-"""Words that several sentences share."""
+"""Text that several parts write alike."""
 
 from __future__ import annotations
 
@@ -6,3 +6,8 @@ from __future__ import annotations
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: ``"1 fold"``, ``"2 folds"``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def script_safe(text: str) -> str:
+    """Keep text from ending the script element it stands in; JavaScript and JSON read it the same."""
+    return text.replace("</", "<\\/").replace("<!--", "<\\!--")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pulsewarp
+from pulsewarp._text import script_safe
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _PLOTLY = "application/vnd.plotly.v1+json"
@@ -125,12 +126,8 @@ def _make_outputs_self_contained(notebook: Any) -> bool:
 def _figure(figure: Any, name: str) -> str:
     config = {key: value for key, value in figure.get("config", {}).items() if key != "plotlyServerURL"}
     parts = (figure.get("data", []), figure.get("layout", {}), {**config, "responsive": True})
-    arguments = ", ".join(_script_json(part) for part in parts)
+    arguments = ", ".join(script_safe(json.dumps(part)) for part in parts)
     return f'<div id="{name}"></div><script>Plotly.newPlot("{name}", {arguments});</script>'
-
-
-def _script_json(value: Any) -> str:
-    return json.dumps(value).replace("</", "<\\/").replace("<!--", "<\\!--")
 
 
 def _body(notebook: Any, source: Path) -> str:

@@ -25,6 +25,7 @@ import anywidget
 import traitlets
 
 from pulsewarp import _checks
+from pulsewarp._text import script_safe
 from pulsewarp.widgets import _module
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -69,8 +70,8 @@ class Scene(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is untyped 
         return _PAGE.format(
             title=html.escape(self._page_title()),
             style=self._css,
-            module=_script_safe(str(self._esm)),
-            state=_script_safe(json.dumps(state)),
+            module=script_safe(str(self._esm)),
+            state=script_safe(json.dumps(state)),
             default=f"{_module.default_name(self._scene)}",
         )
 
@@ -169,11 +170,6 @@ def _any_version() -> dict[str, str]:
     if "google.colab" in sys.modules:
         return {}
     return {"_model_module_version": "*", "_view_module_version": "*"}
-
-
-def _script_safe(text: str) -> str:
-    """Keep text from ending the script element it stands in; JavaScript and JSON read it the same."""
-    return text.replace("</", "<\\/").replace("<!--", "<\\!--")
 
 
 def _frame(page: str, name: str) -> str:

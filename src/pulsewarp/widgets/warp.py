@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks, ledger, simt
+from pulsewarp._text import counted
 from pulsewarp.widgets._player import Player
 from pulsewarp.widgets._wire import pack
 
@@ -223,8 +224,8 @@ def _packed(trace: simt.WarpTrace, latencies: str) -> str:
 
 def _title(trace: simt.WarpTrace) -> str:
     parts = (
-        f"{trace.warps} warp{'s' * (trace.warps > 1)}",
-        f"{trace.schedulers} scheduler{'s' * (trace.schedulers > 1)}",
+        counted(trace.warps, "warp"),
+        counted(trace.schedulers, "scheduler"),
         simt.POLICY_NAMES[trace.policy],
     )
     if trace.kernel is None:
@@ -247,7 +248,7 @@ def _costs(programs: Sequence[Sequence[simt.Instruction]], latencies: str, most_
                 busy = f", unit busy {i.interval}" if i.interval > 1 else ""
                 found.setdefault(i.mnemonic, {})[f"{i.latency}{busy}"] = None
     parts = [f"{name} {' or '.join(list(costs)[:3])}" for name, costs in list(found.items())[:4]]
-    limit = f"; at most {most_loads} load{'s' * (most_loads > 1)} in flight" if most_loads is not None else ""
+    limit = f"; at most {counted(most_loads, 'load')} in flight" if most_loads is not None else ""
     return f"Cycles until the result ({latencies}): {', '.join(parts)}{limit}."
 
 
