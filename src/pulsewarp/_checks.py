@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 def nearest(word: object, valid: Iterable[str]) -> str:
@@ -45,8 +46,8 @@ def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = No
 def positive_number(name: str, value: Any, *, zero: bool = False) -> float:
     """Return `value` as a float when it is finite and positive (or zero, if allowed)."""
     try:
-        number = float(value)
-    except (TypeError, ValueError):
+        number = float("nan") if isinstance(value, str | bytes) else float(value)  # text is no number here
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if isinstance(value, bool) or not np.isfinite(number) or number < 0 or (number == 0 and not zero):
         limit = "of at least 0" if zero else "above 0"
@@ -54,8 +55,24 @@ def positive_number(name: str, value: Any, *, zero: bool = False) -> float:
     return number
 
 
+def instance(name: str, value: object, kind: type[T], remedy: str) -> T:
+    """Return `value` when it is a `kind`; otherwise raise a TypeError with the remedy."""
+    if isinstance(value, kind):
+        return value
+    raise TypeError(f"{name} is {_shown(value)}, but must be a {kind.__name__}; {remedy}.")
+
+
+def several(name: str, value: Iterable[T], remedy: str) -> tuple[T, ...]:
+    """Return what `value` holds as a tuple; a single thing or a text raises a TypeError with the remedy."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} is {_shown(value)}, but must hold several things; {remedy}.")
+    return tuple(value)
+
+
 def matrix(name: str, value: Any) -> NDArray[Any]:
     """Return `value` as a two-dimensional numeric array without NaN, infinity or an empty side."""
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} has masked elements, but every element must be there; fill them first.")
     try:
         array = np.asarray(value)
     except ValueError:
@@ -95,27 +112,38 @@ def known_keywords(caller: str, given: Mapping[str, object], valid: Iterable[str
     for key in given:
         if key not in words:
             raise TypeError(
-                f"{caller} does not know the keyword {key!r};{nearest(key, words)} Valid: {', '.join(words)}."
+                f"{caller} does not know the keyword {key!r}.{nearest(key, words)} Valid: {', '.join(words)}."
             )
 
 
 def names_keywords(function: Callable[P, R]) -> Callable[P, R]:
     """Make `function` answer an unknown keyword with the nearest valid one; its signature stays as it is."""
-    valid = inspect.signature(function).parameters
+    valid = [name for name in inspect.signature(function).parameters if name != "self"]
     caller = function.__qualname__.removesuffix(".__init__")  # a class is called by its own name
 
     @functools.wraps(function)
     def checked(*args: P.args, **given: P.kwargs) -> R:
-        if not given.keys() <= valid.keys():
-            known_keywords(caller, given, valid)
+        known_keywords(caller, given, valid)
         return function(*args, **given)
 
     return checked
 
 
+def class_names_keywords(cls: type[T]) -> type[T]:
+    """Make the constructor of a dataclass answer an unknown keyword as `names_keywords` does."""
+    setattr(cls, "__init__", names_keywords(cls.__init__))  # noqa: B010  # mypy refuses the plain assignment
+    return cls
+
+
 def _is_narrow(dtype: np.dtype[Any]) -> bool:
     """Tell whether `dtype` is a number type of ml_dtypes; numpy calls them void, as it does records."""
     return dtype.kind == "V" and dtype.type is not np.void
+
+
+def _shown(value: object) -> str:
+    """Return a value as a sentence shows it: a short repr without an address, else its type."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 and " at 0x" not in text else f"a {type(value).__name__}"
 
 
 def _tail(remedy: str) -> str:

@@ -24,7 +24,7 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> Path:
     OSError
         When the folder does not exist or cannot be written; the earlier file is untouched.
     """
-    target = Path(path)
+    target = _file(path)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -41,6 +41,14 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> Path:
     return target
 
 
+def _file(path: str | os.PathLike[str]) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path is {path!r}, but must be a file's path, such as 'runs.json'.")
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path or '.'} is a folder; name a file in it.")
+    return Path(path)
+
+
 def read_json(path: str | os.PathLike[str], form: str, *, form_required: bool = True) -> dict[str, Any]:
     """Read a JSON object whose `"form"` field is `form`, or missing where a hand-written file may omit it.
 
@@ -51,7 +59,7 @@ def read_json(path: str | os.PathLike[str], form: str, *, form_required: bool = 
         with the path and what was expected.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(_file(path).read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file; expected JSON of the form {form!r}.") from error
     except json.JSONDecodeError as error:

@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 
 from pulsewarp import chips
 from pulsewarp import roofline as ceilings
-from pulsewarp._checks import whole_number
+from pulsewarp._checks import choice, instance, names_keywords, several, whole_number
 from pulsewarp.bench.measurement import Measurement, with_prefix
 from pulsewarp.chips import Chip
 from pulsewarp.matmul import Matmul
@@ -38,6 +38,7 @@ _MARKS = ("circle", "diamond", "square", "triangle-up", "triangle-down", "pentag
 _NOTHING_DRAWN = (1.0, 1e3)  # range of either axis when there is neither a roof nor a point
 
 
+@names_keywords
 def roofline(
     chip_ids: str | Chip | Iterable[str | Chip],
     measurements: Iterable[Measurement] = (),
@@ -76,8 +77,9 @@ def roofline(
     >>> [trace.name for trace in figure.data]
     ['TPU v5e, ridge 241 FLOP/B<br>197 TFLOP/s, 819 GB/s', 'ridge point of TPU v5e']
     """
+    choice("dtype", dtype, chips.PEAK_DTYPES)
     known = _chips(chip_ids)
-    runs = tuple(measurements)
+    runs = _runs(measurements)
     unit = _rate_unit(dtype)
     ridges = [ceilings.ridge_point(chip, dtype) for chip in known]
     reached = (*ridges, *(run.matmul.intensity for run in runs)) or _NOTHING_DRAWN
@@ -101,6 +103,7 @@ def roofline(
     return _laid_out(figure, "Roofline", subtitle, plot_height=380)
 
 
+@names_keywords
 def measured_against_predicted(
     measurements: Iterable[Measurement], chip: str | Chip | None = None, dtype: str | None = None
 ) -> go.Figure:
@@ -137,7 +140,7 @@ def measured_against_predicted(
     >>> figure.data[0].name
     'roofline bound, bf16 on TPU v5e'
     """
-    runs = tuple(measurements)
+    runs = _runs(measurements)
     if not runs:
         raise ValueError("measurements is empty; give at least one, for example bench.recorded().")
     bounds = [_bound(run, chip, dtype) for run in runs]
@@ -175,6 +178,7 @@ def measured_against_predicted(
     return figure
 
 
+@names_keywords
 def padding_staircase(chip_ids: str | Chip | Iterable[str | Chip], largest: int = 512) -> go.Figure:
     """Draw how much of a systolic array's work is useful, for every side of a square weight matrix.
 
@@ -231,8 +235,18 @@ def padding_staircase(chip_ids: str | Chip | Iterable[str | Chip], largest: int 
 
 
 def _chips(given: str | Chip | Iterable[str | Chip]) -> tuple[Chip, ...]:
-    several = (given,) if isinstance(given, str | Chip) else tuple(given)
-    return tuple(chips.get(each) if isinstance(each, str) else each for each in several)
+    remedy = "give a catalogue id such as 'tpu_v5e', or several"
+    listed = (given,) if isinstance(given, str | Chip) else several("chip_ids", given, remedy)
+    return tuple(
+        chips.get(each) if isinstance(each, str) else instance("A chip", each, Chip, remedy)
+        for each in listed
+    )
+
+
+def _runs(given: Iterable[Measurement]) -> tuple[Measurement, ...]:
+    remedy = "pass a list of what bench.time_matmul, bench.sweep or bench.recorded returned"
+    listed = several("measurements", given, remedy)
+    return tuple(instance("A measurement", each, Measurement, remedy) for each in listed)
 
 
 def _rate_unit(dtype: str) -> str:

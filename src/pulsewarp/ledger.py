@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp._arrays import freeze
+from pulsewarp._checks import instance, names_keywords
 from pulsewarp.simt import STATES, WarpTrace
 from pulsewarp.systolic import REGISTERS, SystolicTrace
 
@@ -70,6 +71,7 @@ class SystolicLedger:
         return f"SystolicLedger({self.macs.size} cycles: {charges})"
 
 
+@names_keywords
 def systolic(trace: SystolicTrace) -> SystolicLedger:
     """Count what a systolic array is charged, by cycle.
 
@@ -99,7 +101,7 @@ def systolic(trace: SystolicTrace) -> SystolicLedger:
     >>> [ledger.at(-1)[charge] for charge in ("macs", "reads_a", "reads_b", "writes_out")]
     [8, 4, 4, 4]
     """
-    schedule = trace.schedule
+    schedule = instance("trace", trace, SystolicTrace, "pass what systolic.simulate returned").schedule
     entered, moved = schedule.entered.astype(np.int64), schedule.moved.astype(np.int64)
     reads = {trace.roles[register]: entered[:, column] for column, register in enumerate(REGISTERS)}
     cycle_of_fold = np.arange(trace.cycles) // trace.folds[0].cycles
@@ -174,6 +176,7 @@ class WarpLedger:
         return f"WarpLedger({self.slots.size} cycles: {charges})"
 
 
+@names_keywords
 def warp(trace: WarpTrace) -> WarpLedger:
     """Count what an SM is charged, by cycle: issue slots used, and slots lost with the reason.
 
@@ -200,7 +203,7 @@ def warp(trace: WarpTrace) -> WarpLedger:
     >>> int(ledger.slots[-1]), int(ledger.issued[-1])
     (132, 24)
     """
-    T, S = trace.issued.shape
+    T, S = instance("trace", trace, WarpTrace, "pass what simt.simulate returned").issued.shape
     idle = trace.issued < 0
     blamed = _blamed(trace)
     by_reason = {

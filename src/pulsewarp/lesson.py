@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import traitlets
 
-from pulsewarp._checks import positive_number
+from pulsewarp._checks import instance, names_keywords, positive_number, several
 from pulsewarp.widgets.question import Question
 
 __all__ = ["Exercise", "Prediction", "Verdict", "exercise", "predict", "reveal", "skip_predictions"]
@@ -190,6 +190,7 @@ class Prediction(Question):
         return _number(value, "answer")
 
 
+@names_keywords
 def predict(
     question: str,
     *,
@@ -249,6 +250,9 @@ def predict(
     >>> lesson.reveal(flops)
     128
     """
+    choices = several("choices", choices, "leave it out to ask for a number")
+    unit = instance("unit", unit, str, "write it in words, such as 'cycles'")
+    within = positive_number("within", within)
     labels = [_label(_plain(choice)) for choice in choices]
     if not isinstance(question, str) or not question.strip():
         raise ValueError(
@@ -259,7 +263,7 @@ def predict(
             f"choices is {list(choices)!r}, but needs two or more that read differently; "
             f"leave it out to ask for a number."
         )
-    if positive_number("within", within) < 1:
+    if within < 1:
         raise ValueError(
             f"within is {within!r}, but must be at least 1: the largest error factor that counts as right."
         )
@@ -280,6 +284,7 @@ def predict(
     )
 
 
+@names_keywords
 def reveal(prediction: Prediction) -> Any:
     """Return the computed answer of a prediction, and show it in the question if that is on screen.
 
@@ -314,6 +319,7 @@ def reveal(prediction: Prediction) -> Any:
     return answer
 
 
+@names_keywords
 def skip_predictions(skip: bool = True) -> None:
     """Show the answers of all predictions made from now on at once, or ask again with ``skip=False``.
 
@@ -481,6 +487,7 @@ class Exercise:
         return Verdict(False, f"Not yet: {what}." + (f" Hint: {hint}" if hint else ""))
 
 
+@names_keywords
 def exercise(
     task: str,
     *,
@@ -532,10 +539,11 @@ def exercise(
     """
     if not isinstance(task, str) or not task.strip():
         raise ValueError(f"task is {task!r}, but must say in words what the reader should do.")
+    instance("solution", solution, str, "write Python whose last line is the answer")
     return Exercise(
         task,
         answer=answer,
-        cases=cases,
+        cases=several("cases", cases, "write [(1, 2), (3, 4)], one tuple of arguments a case"),
         hint=hint,
         solution=solution,
         tolerance=positive_number("tolerance", tolerance, zero=True),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pulsewarp._checks import choice, whole_number
+from pulsewarp._checks import choice, class_names_keywords, instance, names_keywords, whole_number
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ BYTES: Mapping[str, float] = MappingProxyType(
 """Bytes of one stored element, operands and results alike."""
 
 
+@class_names_keywords
 @dataclass(frozen=True)
 class Matmul:
     """The product of an (m, k) and a (k, n) matrix in one dtype.
@@ -136,6 +137,7 @@ def _stored(elements: int, dtype: str) -> int:
     return -(-elements * bits // 8)
 
 
+@names_keywords
 def accumulator_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     """Return the NumPy type in which both simulators form and sum products of operands of types `a` and `b`.
 
@@ -160,6 +162,8 @@ def accumulator_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     >>> accumulator_type(np.dtype(np.int8), np.dtype(np.int8))
     dtype('int32')
     """
+    for name, dtype in (("a", a), ("b", b)):
+        instance(name, dtype, np.dtype, "pass an array's dtype")
     if a.kind in "iu" and b.kind in "iu":
         return np.dtype(np.int32 if a == b == np.int8 else np.int64)
     try:

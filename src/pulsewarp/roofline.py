@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsewarp._checks import positive_number, whole_number
+from pulsewarp._checks import instance, names_keywords, positive_number, whole_number
 from pulsewarp.chips import Chip
 from pulsewarp.matmul import Matmul
 
@@ -76,6 +76,7 @@ class Bound:
         return self.peak_flops_per_second / self.bandwidth_bytes_per_second
 
 
+@names_keywords
 def bound(matmul: Matmul, chip: Chip, dtype: str | None = None) -> Bound:
     """Return the roofline bound of a product on a chip.
 
@@ -114,11 +115,12 @@ def bound(matmul: Matmul, chip: Chip, dtype: str | None = None) -> Bound:
     >>> b.limit, round(b.seconds * 1e6, 1), round(b.ridge_point)
     ('memory', 41.1, 241)
     """
-    name = matmul.dtype if dtype is None else dtype
+    name = _product(matmul).dtype if dtype is None else dtype
     peak, bandwidth = _ceilings(chip, name)
     return Bound(matmul, chip, name, peak, bandwidth)
 
 
+@names_keywords
 def ridge_point(chip: Chip, dtype: str = "bf16") -> float:
     """Return the arithmetic intensity from which this chip's peak, not its memory, limits.
 
@@ -160,6 +162,7 @@ Numbers = Sequence[Number] | NDArray[Any]
 def attainable(chip: Chip, dtype: str, intensity: Number) -> float: ...
 @overload
 def attainable(chip: Chip, dtype: str, intensity: Numbers) -> float | NDArray[np.float64]: ...
+@names_keywords
 def attainable(chip: Chip, dtype: str, intensity: Number | Numbers) -> float | NDArray[np.float64]:
     """Return the roof above each arithmetic intensity: the curve that a roofline figure draws.
 
@@ -191,7 +194,10 @@ def attainable(chip: Chip, dtype: str, intensity: Number | Numbers) -> float | N
     array([8.19e+11, 1.97e+14])
     """
     peak, bandwidth = _ceilings(chip, dtype)
-    values = np.asarray(intensity, dtype=np.float64)
+    values = np.asarray(intensity)
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"intensity holds {values.dtype} values, but must hold numbers in FLOP/B.")
+    values = values.astype(np.float64)
     bad = values[~(np.isfinite(values) & (values > 0))]
     if bad.size:
         raise ValueError(f"intensity holds {bad.flat[0]}, but must be finite and above 0 FLOP/B.")
@@ -242,6 +248,7 @@ class TilePadding:
         return self.efficiency_k * self.efficiency_n
 
 
+@names_keywords
 def tile_padding(matmul: Matmul, unit: Chip | tuple[int, int]) -> TilePadding:
     """Return what is left of a systolic array's peak once both weight dimensions are padded.
 
@@ -278,6 +285,7 @@ def tile_padding(matmul: Matmul, unit: Chip | tuple[int, int]) -> TilePadding:
     >>> round(roofline.tile_padding(Matmul(512, 129, 129), (128, 128)).efficiency, 3)
     0.254
     """
+    _product(matmul)
     rows, cols = _unit_shape(unit)
     return TilePadding(matmul.k, matmul.n, rows, cols)
 
@@ -335,6 +343,7 @@ class Waves:
         return self.waves * whole_number("block_cycles", block_cycles)
 
 
+@names_keywords
 def waves(blocks: int, sms: int, blocks_per_sm: int = 1) -> Waves:
     """Return how many rounds a grid of equal blocks takes, and how full they are.
 
@@ -416,6 +425,7 @@ class WaveQuantisation:
         return self.tile_efficiency * self.wave_efficiency
 
 
+@names_keywords
 def wave_quantisation(
     matmul: Matmul, sms: Chip | int, tile: tuple[int, int] = (256, 128), blocks_per_sm: int = 1
 ) -> WaveQuantisation:
@@ -460,12 +470,18 @@ def wave_quantisation(
     >>> q.tiles, q.waves, round(q.efficiency, 2)
     (120, 2, 0.5)
     """
+    _product(matmul)
     rows, cols = _sides("tile", tile)
     grid = -(-matmul.m // rows) * -(-matmul.n // cols)
     return WaveQuantisation(matmul, (rows, cols), waves(grid, _cores(sms), blocks_per_sm))
 
 
+def _product(matmul: Matmul) -> Matmul:
+    return instance("matmul", matmul, Matmul, "write Matmul(m, k, n, dtype)")
+
+
 def _ceilings(chip: Chip, dtype: str) -> tuple[float, float]:
+    instance("chip", chip, Chip, 'write chips.get("tpu_v5e")')
     peak = chip.peak(dtype)
     if chip.projection:
         raise ValueError(

@@ -39,7 +39,7 @@ def test_help_names_each_option_and_ends_well(words: list[str], capsys: pytest.C
     [
         ([], "the following arguments are required: COMMAND"),
         (["advice"], "invalid choice: 'advice'"),
-        (["advise", "--framwork", "jax"], "unknown argument '--framwork'; Did you mean '--framework'?"),
+        (["advise", "--framwork", "jax"], "unknown argument '--framwork'. Did you mean '--framework'?"),
         (["advise", "--framework", "jaxx"], "Unknown framework 'jaxx'.*Did you mean 'jax'?"),
         (["advise", "--params-b", "seven"], "params_b is 'seven', but must be a finite number above 0"),
         (["advise", "--chips", "-8"], "expected one argument|chips is -8"),
@@ -120,7 +120,7 @@ def test_a_file_is_read_and_options_change_it(capsys: pytest.CaptureFixture[str]
             '{"form": "pulsewarp-measurements/1"}',
             "holds 'pulsewarp-measurements/1', not 'pulsewarp-workload/1'",
         ),
-        ('{"param_b": 7}', "does not know the keyword 'param_b'; Did you mean 'params_b'"),
+        ('{"param_b": 7}', "does not know the keyword 'param_b'. Did you mean 'params_b'"),
         ('{"params_b": -7}', "params_b is -7"),
         ('{"params_b": 7, "active_params_b": 9}', "active_params_b is 9 but params_b is 7"),
     ],

@@ -383,7 +383,7 @@ def test_decode_reads_every_weight_once() -> None:
 
 @pytest.mark.wrong_type
 def test_advise_wants_a_workload() -> None:
-    with pytest.raises(TypeError, match="advise takes a Workload, not a dict"):
+    with pytest.raises(TypeError, match="must be a Workload; write Workload"):
         guide.advise({"phase": "train"})  # type: ignore[arg-type]
 
 

@@ -128,7 +128,7 @@ def test_bad_input_gets_a_sentence(arguments: dict[str, Any], sentence: str) -> 
 
 
 def test_an_unknown_keyword_names_the_nearest() -> None:
-    with pytest.raises(TypeError, match="does not know the keyword 'scheduler'; Did you mean 'schedulers'"):
+    with pytest.raises(TypeError, match=r"does not know the keyword 'scheduler'\. Did you mean 'schedulers'"):
         simt.simulate([[ADD]], scheduler=2)
 
 

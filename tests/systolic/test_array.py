@@ -297,7 +297,7 @@ def test_a_size_that_is_no_whole_number_is_refused() -> None:
 
 
 def test_an_unknown_keyword_names_the_nearest() -> None:
-    with pytest.raises(TypeError, match=r"simulate does not know the keyword 'row'; Did you mean 'rows'\?"):
+    with pytest.raises(TypeError, match=r"simulate does not know the keyword 'row'. Did you mean 'rows'\?"):
         systolic.simulate([[1]], [[1]], row=2, cols=2)
 
 

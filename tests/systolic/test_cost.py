@@ -197,7 +197,11 @@ def test_bad_input_gets_one_sentence(count: Any, arguments: dict[str, Any], says
 
 
 def test_unknown_keywords_name_the_nearest() -> None:
-    with pytest.raises(TypeError, match="gemm does not know the keyword 'dataflw'; Did you mean 'dataflow'"):
+    with pytest.raises(
+        TypeError, match=r"gemm does not know the keyword 'dataflw'\. Did you mean 'dataflow'"
+    ):
         systolic.gemm(**GEMM, dataflw="ws")
-    with pytest.raises(TypeError, match="conv does not know the keyword 'filterh'; Did you mean 'filter_h'"):
+    with pytest.raises(
+        TypeError, match=r"conv does not know the keyword 'filterh'\. Did you mean 'filter_h'"
+    ):
         systolic.conv(**CONV, filterh=3)

@@ -66,7 +66,7 @@ def test_a_front_end_cannot_push_the_cursor_outside(player):
 
 def test_unknown_keywords_raise(trace):
     with pytest.raises(
-        TypeError, match=r"SystolicPlayer does not know the keyword 'rates'; Did you mean 'rate'\?"
+        TypeError, match=r"SystolicPlayer does not know the keyword 'rates'. Did you mean 'rate'\?"
     ):
         SystolicPlayer(trace, rates=2)
 

@@ -25,7 +25,8 @@ def test_it_imports_no_simulator() -> None:
         if isinstance(node, ast.ImportFrom)
     ]
     assert {name for name in imported if name and name.startswith("pulsewarp")} == {
-        "pulsewarp.widgets._player"
+        "pulsewarp._checks",
+        "pulsewarp.widgets._player",
     }
 
 

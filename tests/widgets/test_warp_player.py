@@ -214,7 +214,7 @@ def test_a_setting_out_of_range(settings: dict[str, Any], sentence: str) -> None
 
 
 def test_an_unknown_keyword_is_a_typo() -> None:
-    with pytest.raises(TypeError, match=r"'futur'; Did you mean 'future'"):
+    with pytest.raises(TypeError, match=r"'futur'. Did you mean 'future'"):
         WarpPlayer(simt.simulate([simt.chain(2)]), futur="hidden")
 
 

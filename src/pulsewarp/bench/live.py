@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsewarp._checks import choice, nearest, positive_number, whole_number
+from pulsewarp._checks import choice, names_keywords, nearest, positive_number, several, whole_number
 from pulsewarp.bench import card, host
 from pulsewarp.bench.measurement import CLOCKS, PRECISIONS, MeasuredDevice, Measurement
 from pulsewarp.matmul import BYTES, Matmul
@@ -72,6 +72,7 @@ def devices() -> card.DeviceCard:
     return card.describe(host.look(), _see_jax())
 
 
+@names_keywords
 def default_sizes(platform: str) -> tuple[int, ...]:
     """Return the square sizes that `sweep` takes when none are given.
 
@@ -94,6 +95,7 @@ def default_sizes(platform: str) -> tuple[int, ...]:
     return tuple(2**power for power in (range(6, 12) if platform == "cpu" else range(8, 14)))
 
 
+@names_keywords
 def time_matmul(
     m: int,
     k: int,
@@ -186,6 +188,7 @@ def time_matmul(
         ) from error
 
 
+@names_keywords
 def sweep(
     sizes: Iterable[int | Sequence[int]] | None = None,
     *,
@@ -231,7 +234,11 @@ def sweep(
     positive_number("budget_seconds", budget_seconds)
     if sizes is None:
         sizes = default_sizes(devices().platform or "cpu")
-    shapes = [_triple(size) for size in sizes]
+    if progress is not None and not callable(progress):
+        raise TypeError(
+            f"progress is {progress!r}, but must be a function of one Measurement, such as print."
+        )
+    shapes = [_triple(size) for size in several("sizes", sizes, "write [256, 512] or [(m, k, n)]")]
     measure = functools.partial(
         time_matmul, dtype=dtype, precision=precision, repeats=repeats, clock=clock, seed=seed
     )

@@ -47,7 +47,7 @@ from typing import Any
 
 import numpy as np
 
-from pulsewarp._checks import choice, positive_number, whole_number
+from pulsewarp._checks import choice, names_keywords, positive_number, several, whole_number
 from pulsewarp._files import read_json, write_text_atomically
 from pulsewarp._text import counted
 from pulsewarp.matmul import Matmul
@@ -270,6 +270,7 @@ def with_prefix(value: float, unit: str) -> str:
     return f"{number:.{digits}f} {_PREFIXES[exponent]}{unit}"
 
 
+@names_keywords
 def save(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> Path:
     """Write measurements as one file of the form ``pulsewarp-measurements/1``.
 
@@ -305,6 +306,7 @@ def save(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> P
     return write_text_atomically(path, dumps(measurements))
 
 
+@names_keywords
 def load(path: str | os.PathLike[str]) -> tuple[Measurement, ...]:
     """Read a file of the form ``pulsewarp-measurements/1``, checking every field.
 
@@ -373,7 +375,7 @@ def dumps(measurements: Iterable[Measurement]) -> str:
     '{"form": "pulsewarp-measurements/1", "measurements": [\n]}\n'
     """
     rows = []
-    for i, item in enumerate(measurements):
+    for i, item in enumerate(several("measurements", measurements, "write bench.save(path, [measurement])")):
         if not isinstance(item, Measurement):
             raise ValueError(
                 f"Item {i} is {type(item).__name__} {item!r}, but must be a Measurement; "
@@ -401,6 +403,7 @@ def recordings() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json")))
 
 
+@names_keywords
 def recorded(name: str | None = None) -> tuple[Measurement, ...]:
     """Return shipped measurements of machines that are not here, each labelled as recorded.
 

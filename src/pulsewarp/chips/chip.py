@@ -246,7 +246,7 @@ class Chip:
         >>> chips.get("tpu_v5e").source("bandwidth_bytes_per_second").title
         'Google Cloud documentation, TPU v5e'
         """
-        if field not in self.sources:
+        if not isinstance(field, str) or field not in self.sources:
             raise ValueError(
                 f"{self.name} has no sourced value named {field!r}.{nearest(field, self.sources)} "
                 f"Sourced: {', '.join(self.sources)}."

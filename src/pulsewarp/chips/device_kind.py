@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from pulsewarp._checks import instance, names_keywords
 from pulsewarp.chips.loader import catalogue
 
 _VENDORS = {"tpu": ("Google",), "gpu": ("NVIDIA", "AMD"), "cuda": ("NVIDIA",), "rocm": ("AMD",)}
 
 
+@names_keywords
 def identify(device_kind: str, platform: str) -> str | None:
     """Return the catalogue id of a JAX device, or None when its name is not known to mean one chip.
 
@@ -41,7 +43,8 @@ def identify(device_kind: str, platform: str) -> str | None:
     >>> chips.identify("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "gpu") is None
     True
     """
-    vendors = _VENDORS.get(platform.lower(), ())
+    instance("device_kind", device_kind, str, "pass jax.devices()[0].device_kind")
+    vendors = _VENDORS.get(instance("platform", platform, str, "pass jax.devices()[0].platform").lower(), ())
     return next(
         (chip_id for vendor in vendors if (chip_id := _names().get((vendor, _plain(device_kind))))), None
     )

@@ -8,8 +8,8 @@ from functools import cache
 from importlib.resources.abc import Traversable
 from typing import Literal
 
-from pulsewarp._checks import choice
-from pulsewarp.chips.chip import Chip, Source
+from pulsewarp._checks import choice, instance, names_keywords
+from pulsewarp.chips.chip import PEAK_DTYPES, Chip, Source
 from pulsewarp.chips.files import (
     DATA,
     Place,
@@ -139,6 +139,7 @@ def _fact(place: Place, key: str, table: Table, source: Source) -> EnergyFact:
     )
 
 
+@names_keywords
 def energy(chip_id: str | None = None) -> tuple[EnergyFact, ...]:
     """Return the energy facts, all or those of one chip.
 
@@ -167,6 +168,7 @@ def energy(chip_id: str | None = None) -> tuple[EnergyFact, ...]:
     return tuple(fact for fact in _load() if chip_id is None or fact.chip_id == chip_id)
 
 
+@names_keywords
 def energy_fact(fact_id: str) -> EnergyFact:
     """Return the energy fact with this id.
 
@@ -195,6 +197,7 @@ def energy_fact(fact_id: str) -> EnergyFact:
     return facts[choice("energy fact", fact_id, facts)]
 
 
+@names_keywords
 def joules_per_peak_flop(
     chip: Chip, dtype: str, power: Literal["tdp", "measured_power_mean"] = "tdp"
 ) -> float | None:
@@ -230,6 +233,8 @@ def joules_per_peak_flop(
     >>> chips.joules_per_peak_flop(chips.get("tpu_v6e"), "bf16") is None
     True
     """
+    instance("chip", chip, Chip, 'write chips.get("tpu_v5e")')
+    choice("dtype", dtype, PEAK_DTYPES)
     choice("power", power, ("tdp", "measured_power_mean"))
     watts: float | None = getattr(chip, f"{power}_watts")
     return None if watts is None else watts / chip.peak(dtype)

@@ -21,7 +21,7 @@ from importlib.resources.abc import Traversable
 from types import MappingProxyType
 from typing import Any
 
-from pulsewarp._checks import choice, nearest
+from pulsewarp._checks import choice, names_keywords, nearest
 from pulsewarp.chips.chip import FAMILIES, PEAK_DTYPES, Chip, OtherValue, Source
 from pulsewarp.chips.files import (
     DATA,
@@ -336,6 +336,7 @@ def _shape(place: Place, value: object) -> tuple[int, int]:
     return value[0], value[1]
 
 
+@names_keywords
 def get(chip_id: str) -> Chip:
     """Return the chip with this catalogue id.
 
@@ -362,6 +363,7 @@ def get(chip_id: str) -> Chip:
     return load()[choice("chip", chip_id, load())]
 
 
+@names_keywords
 def ids(family: str | None = None) -> tuple[str, ...]:
     """Return the ids of all chips, or of one family.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources.abc import Traversable
 
-from pulsewarp._checks import choice
+from pulsewarp._checks import choice, names_keywords
 from pulsewarp.chips.chip import Source
 from pulsewarp.chips.files import (
     DATA,
@@ -111,6 +111,7 @@ def _price(
     )
 
 
+@names_keywords
 def prices(chip_id: str | None = None, kind: str | None = None) -> tuple[Price, ...]:
     """Return the prices seen, of all chips or one, of all kinds or one.
 
@@ -149,6 +150,7 @@ def prices(chip_id: str | None = None, kind: str | None = None) -> tuple[Price, 
     )
 
 
+@names_keywords
 def price_range(chip_id: str, kind: str = "on-demand") -> tuple[float, float] | None:
     """Return the lowest and highest price seen, or None when none was.
 

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
-from pulsewarp._checks import choice
+from pulsewarp._checks import choice, names_keywords
 from pulsewarp.chips.chip import Source
 from pulsewarp.chips.files import DATA, Place, check_fields, cited, read_sources, read_toml, text
 
@@ -93,6 +93,7 @@ def _support(place: Place, table: object) -> Support:
     return Support(level, text(place.at("detail"), fields["detail"]) if "detail" in fields else None)
 
 
+@names_keywords
 def stacks(platform: str | None = None) -> tuple[Stack, ...]:
     """Return the stacks, all or those seen to reach a platform in some way.
 

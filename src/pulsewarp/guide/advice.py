@@ -8,12 +8,13 @@ from typing import Any
 
 import pulsewarp
 from pulsewarp import chips
+from pulsewarp._checks import names_keywords
 from pulsewarp.chips import Source
 from pulsewarp.guide import gates as _gates
 from pulsewarp.guide.band import Band, short
-from pulsewarp.guide.costs import ChipEstimate, Comparison, compare
+from pulsewarp.guide.costs import ChipEstimate, Comparison, compare, price_rows
 from pulsewarp.guide.pilot import Pilot, plan_pilot
-from pulsewarp.guide.workload import VOCABULARY, Workload
+from pulsewarp.guide.workload import VOCABULARY, Workload, checked
 
 VERDICTS = ("gpu", "tpu", "either", "neither")
 """Either means: settle it by the pilot. Neither means: no accelerator of one's own."""
@@ -151,6 +152,7 @@ class _Decision:
     comparison: Comparison | None
 
 
+@names_keywords
 def advise(workload: Workload, *, prices: Iterable[chips.Price] | None = None) -> Advice:
     """Say whether a workload belongs on GPUs, on TPUs, on either or on neither, and why.
 
@@ -186,13 +188,8 @@ def advise(workload: Workload, *, prices: Iterable[chips.Price] | None = None) -
     >>> print(advice.reasons[0].text)
     The work depends on Triton kernels, which no TPU runs.
     """
-    if not isinstance(workload, Workload):
-        raise TypeError(
-            f"advise takes a Workload, not a {type(workload).__name__}; "
-            "write advise(Workload.from_dict(...)) for a dictionary."
-        )
-    rows = None if prices is None else tuple(prices)
-    decision = _decide(workload, rows)
+    rows = price_rows(prices)
+    decision = _decide(checked(workload), rows)
     comparison = compare(workload, rows)
     flips = tuple(_flips(workload, decision, comparison, rows))
     return Advice(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,6 +26,17 @@ class Band:
     low: float
     value: float
     high: float
+
+    def __post_init__(self) -> None:
+        numbers = (self.low, self.value, self.high)
+        if (
+            not all(isinstance(number, Real) for number in numbers)
+            or not numbers[0] <= numbers[1] <= numbers[2]
+        ):
+            raise ValueError(
+                f"A band is low {self.low!r}, value {self.value!r}, high {self.high!r}, but must be three "
+                f"numbers in that order; sort them."
+            )
 
     def __mul__(self, other: Band | float) -> Band:
         """Multiply band by band, low with low: the widest reading, as if both erred together."""

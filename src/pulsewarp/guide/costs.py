@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pulsewarp import chips, roofline
+from pulsewarp._checks import instance, names_keywords, positive_number, several
 from pulsewarp.guide.band import Band
 from pulsewarp.guide.efficiency import (
     PRECISIONS,
@@ -18,7 +19,7 @@ from pulsewarp.guide.efficiency import (
     training_cases,
 )
 from pulsewarp.guide.memory import MemoryFit, fit_memory, weight_dtype
-from pulsewarp.guide.workload import Workload
+from pulsewarp.guide.workload import Workload, checked
 from pulsewarp.matmul import Matmul
 
 # Mean node power over the sum of its GPUs' TDP in MLPerf power logs: 0.93 to 1.28, rounded outwards.
@@ -104,6 +105,7 @@ class Comparison:
     missing: str
 
 
+@names_keywords
 def compare(
     workload: Workload, prices: Iterable[chips.Price] | None = None, *, gpu_price_factor: float = 1.0
 ) -> Comparison:
@@ -122,16 +124,23 @@ def compare(
     -------
     Comparison
         With `missing` set where a field or a price is not known.
+
+    Raises
+    ------
+    TypeError
+        When `workload` is no Workload, or `prices` holds anything but prices.
+    ValueError
+        When `gpu_price_factor` is not above 0.
     """
-    missing = _what_is_missing(workload)
+    missing = _what_is_missing(checked(workload))
+    gpu_price_factor = positive_number("gpu_price_factor", gpu_price_factor)
     estimates: tuple[ChipEstimate, ...] = ()
     if (
         workload.params_b is not None
         and workload.phase in (*_ON_TOKENS, "inference")
         and not _foreign(workload)
     ):
-        rows = None if prices is None else tuple(prices)
-        estimates = _estimates(_only_numbers(workload), rows, gpu_price_factor)
+        estimates = _estimates(_only_numbers(workload), price_rows(prices), gpu_price_factor)
     unit, costs = "US dollars a billion tokens", {}
     port = _port_usd(workload)
     for family in ("tpu", "gpu"):
@@ -147,6 +156,14 @@ def compare(
         missing = missing or f"no {without} has both a known speed and a known price here"
         return Comparison(estimates, unit, None, None, None, missing)
     return Comparison(estimates, unit, tpu, gpu, tpu / gpu, "")
+
+
+def price_rows(prices: Iterable[chips.Price] | None) -> tuple[chips.Price, ...] | None:
+    """Return the prices to use in place of the catalogue's; refuse what is no price."""
+    if prices is None:
+        return None
+    remedy = "pass rows such as chips.prices() gives, or leave prices out"
+    return tuple(instance("A price", row, chips.Price, remedy) for row in several("prices", prices, remedy))
 
 
 def _what_is_missing(workload: Workload) -> str:

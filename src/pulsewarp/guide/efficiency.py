@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import chips
-from pulsewarp._checks import choice, positive_number, whole_number
+from pulsewarp._checks import choice, names_keywords, positive_number, whole_number
 from pulsewarp._files import read_json, write_text_atomically
 from pulsewarp.guide.band import Band
 
@@ -515,6 +515,7 @@ def _digits(value: float) -> float:
 # --- the public call -------------------------------------------------------------------------------------
 
 
+@names_keywords
 def estimate_training(
     *,
     params_b: float,

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from pulsewarp import chips, matmul
-from pulsewarp._checks import positive_number
-from pulsewarp.guide.workload import Workload
+from pulsewarp._checks import names_keywords, positive_number
+from pulsewarp.guide.workload import Workload, checked
 
 # bf16 weights 2, gradients 2 to 4, fp32 master weights 4, Adam's moments 8 (Rajbhandari et al. 2020, ZeRO,
 # counts 16): the larger reading, so that what is said to fit does fit.
@@ -113,6 +113,7 @@ def smallest_count(needed: float, memory_bytes: float) -> int:
     return max(1, math.ceil(needed / (memory_bytes * (1 - RESERVE))))
 
 
+@names_keywords
 def fit_memory(workload: Workload, chip_id: str) -> MemoryFit | None:
     """Find the smallest number of a chip that holds a workload.
 
@@ -138,7 +139,7 @@ def fit_memory(workload: Workload, chip_id: str) -> MemoryFit | None:
     >>> fit_memory(Workload(phase="train", params_b=70), "tpu_v5p").chips
     14
     """
-    needed = bytes_needed(workload)
+    needed = bytes_needed(checked(workload))
     chip = chips.get(chip_id)
     if needed is None or chip.memory_bytes is None:
         return None

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pulsewarp import chips
-from pulsewarp._checks import choice, known_keywords, positive_number, whole_number
+from pulsewarp._checks import choice, instance, known_keywords, positive_number, whole_number
 from pulsewarp._files import read_json
 
 FORM = "pulsewarp-workload/1"
@@ -227,6 +227,11 @@ several, custom, any. Did you mean 'jax'?
             When the file is missing, not JSON, of another form, or holds fields the guide refuses.
         """
         return cls.from_dict(read_json(path, FORM, form_required=False))
+
+
+def checked(workload: Workload) -> Workload:
+    """Return `workload` when it is one; otherwise raise a TypeError."""
+    return instance("workload", workload, Workload, "write Workload.from_dict(...) for a dictionary")
 
 
 _NAMES = tuple(field.name for field in fields(Workload))

@@ -11,6 +11,7 @@ MOST_CYCLES = 1_000_000
 LANES = 32
 
 
+@_checks.class_names_keywords
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """One warp instruction: the unit it needs, what it reads and writes, and when its result is there.
@@ -65,11 +66,19 @@ class Instruction:
         else:
             if isinstance(self.srcs, str):
                 raise ValueError(f"srcs is {self.srcs!r}, but must be several names; write ({self.srcs!r},).")
+            srcs = _checks.several("srcs", self.srcs, "write () where nothing is read")
+            for register in (*srcs, *([] if self.dst is None else [self.dst])):
+                if not isinstance(register, str) or not register:
+                    raise ValueError(f"A register is {register!r}, but must be a name such as 'r0'.")
             fields = {
                 "latency": _checks.whole_number("latency", self.latency, most=MOST_CYCLES),
                 "interval": _checks.whole_number("interval", self.interval, most=MOST_CYCLES),
-                "srcs": tuple(self.srcs),
+                "srcs": srcs,
             }
+        if not isinstance(self.text, str):
+            raise ValueError(
+                f"text is {self.text!r}, but must be what a listing shows, such as 'FADD r0, r1'."
+            )
         fields["lanes"] = _checks.whole_number("lanes", self.lanes, most=LANES)
         for name, value in fields.items():
             object.__setattr__(self, name, value)

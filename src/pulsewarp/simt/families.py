@@ -13,6 +13,7 @@ def _count(name: str, value: int, least: int = 1) -> int:
     return _checks.whole_number(name, value, least=least, most=MOST_REPEATS)
 
 
+@_checks.names_keywords
 def chain(n: int, *, ilp: int = 1, latency: int = 4, interval: int = 1) -> Program:
     """Return `n` sums in `ilp` independent chains: what one warp can overlap with itself.
 
@@ -55,6 +56,7 @@ def chain(n: int, *, ilp: int = 1, latency: int = 4, interval: int = 1) -> Progr
     return tuple(step[i % ilp] for i in range(n))
 
 
+@_checks.names_keywords
 def load_compute(
     repeats: int,
     sums: int,
@@ -94,6 +96,7 @@ def load_compute(
     return (load, *[add] * _count("sums", sums, least=0)) * _count("repeats", repeats)
 
 
+@_checks.names_keywords
 def load_stream(n: int, *, latency: int = 18, interval: int = 1) -> Program:
     """Return `n` independent loads: what the memory unit and the limit on loads in flight allow.
 
@@ -126,6 +129,7 @@ def load_stream(n: int, *, latency: int = 18, interval: int = 1) -> Program:
     )
 
 
+@_checks.names_keywords
 def chain_and_barrier(repeats: int, sums: int, *, latency: int = 4, interval: int = 1) -> Program:
     """Return `repeats` times `sums` dependent sums and a barrier: one late warp holds up its block.
 
@@ -157,6 +161,7 @@ def chain_and_barrier(repeats: int, sums: int, *, latency: int = 4, interval: in
     return (*[add] * _count("sums", sums, least=0), bar()) * _count("repeats", repeats)
 
 
+@_checks.names_keywords
 def diverge(ways: int, sums: int, tail: int, *, latency: int = 4, interval: int = 1) -> Program:
     """Return `ways` paths of `sums` dependent sums one after the other, then `tail` sums together.
 
@@ -200,6 +205,7 @@ def diverge(ways: int, sums: int, tail: int, *, latency: int = 4, interval: int 
     return (*paths, *[add(LANES)] * _count("tail", tail, least=0))
 
 
+@_checks.names_keywords
 def littles_law_warps(latency: int, ilp: int = 1, interval: int = 1) -> int:
     """Return how many warps a scheduler needs to keep a unit busy: ``ceil(latency / (ilp * interval))``.
 

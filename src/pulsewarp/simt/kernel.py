@@ -17,6 +17,7 @@ MOST_WARPS = 64  # the most that any SM of compute capability 7.0 to 12.0 keeps 
 MOST_VALUES = 2**22  # lane values kept: warps x instructions x 32
 
 
+@_checks.names_keywords
 def matmul_kernel(
     a: ArrayLike,
     b: ArrayLike,

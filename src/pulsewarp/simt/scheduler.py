@@ -130,14 +130,14 @@ def _kept(programs: Sequence[Program]) -> tuple[tuple[Instruction, ...], ...]:
     numbers: dict[Instruction, int] = {}
     number_of: dict[int, int] = {}  # by identity, because hashing every instruction would take half the run
     kept = []
-    for w, program in enumerate(programs):
+    for w, program in enumerate(_checks.several("programs", programs, "give one program per warp")):
         if isinstance(program, Instruction):
             raise ValueError(
                 "programs holds instructions, but must hold one program per warp; "
                 "write [program] * 8 to run one program on 8 warps."
             )
         if id(program) not in by_identity:
-            own = tuple(program)
+            own = _checks.several(f"The program of w{w}", program, "give a list of simt.Instruction")
             held += [program, own]
             for pc, i in enumerate(own):
                 if id(i) not in number_of:
@@ -165,6 +165,7 @@ def _blocks(blocks: Sequence[int] | None, programs: Sequence[Program]) -> tuple[
     """Return the block of each warp; refuse a barrier that could never open."""
     if blocks is None:
         blocks = [0] * len(programs)
+    blocks = _checks.several("blocks", blocks, "give the block index of every warp")
     if len(blocks) != len(programs):
         raise ValueError(
             f"blocks has length {len(blocks)}, but there are {len(programs)} warps; "

@@ -53,6 +53,7 @@ class Kernel:
     active_lanes: tuple[int, ...]
     result: NDArray[Any]
 
+    @_checks.names_keywords
     def simulate(
         self, *, schedulers: int = 4, policy: str = "lrr", max_outstanding: int | None = None
     ) -> WarpTrace:

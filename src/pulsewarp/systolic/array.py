@@ -95,6 +95,7 @@ def simulate(
     (6, [[19, 22], [43, 50]])
     """
     flow = DATAFLOWS[_checks.choice("dataflow", dataflow, DATAFLOWS)]
+    _checks.instance("trace", trace, bool, "write True to keep what the array did, or False")
     rows, cols = _checks.whole_number("rows", rows), _checks.whole_number("cols", cols)
     a, b = _checks.factors(a, b)
     accumulator = accumulator_type(a.dtype, b.dtype)
@@ -173,13 +174,16 @@ def _probe_cells(
 ) -> dict[int, list[tuple[int, int]]]:
     """Return the probed cells by cycle; refuse those outside the run."""
     cells: dict[int, list[tuple[int, int]]] = {}
-    for t, r, c in probes:
-        if not (0 <= t < cycles and 0 <= r < rows and 0 <= c < cols):
+    for probe in _checks.several("probes", probes, "write [(cycle, row, col), ...]"):
+        if not isinstance(probe, tuple | list) or len(probe) != 3:
+            raise ValueError(f"Probe {probe!r} is not (cycle, row, col); write three whole numbers.")
+        t, r, c = (_checks.whole_number("a probe's number", part, least=0) for part in probe)
+        if not (t < cycles and r < rows and c < cols):
             raise ValueError(
                 f"Probe ({t}, {r}, {c}) lies outside the run: cycles go from 0 to {cycles - 1}, rows to "
                 f"{rows - 1}, columns to {cols - 1}; leave it out."
             )
-        cells.setdefault(int(t), []).append((int(r), int(c)))
+        cells.setdefault(t, []).append((r, c))
     return cells
 
 

@@ -172,6 +172,7 @@ class SystolicTrace:
             )
         return self.kept_registers
 
+    @_checks.names_keywords
     def registers(self, t: int, rows: slice = slice(None), cols: slice = slice(None)) -> Registers:
         """Return the registers of a window of cells after clock edge `t`.
 
@@ -205,6 +206,8 @@ class SystolicTrace:
         [[5, 0], [0, 0]]
         """
         t = _checks.whole_number("t", t, least=0, most=self.cycles - 1, remedy="Cycles are counted from 0.")
+        for name, cells in (("rows", rows), ("cols", cols)):
+            _checks.instance(name, cells, slice, "write slice(first, last + 1)")
         if self.kept_registers is None:
             from pulsewarp.systolic import window  # it needs this class
 

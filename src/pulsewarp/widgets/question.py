@@ -7,6 +7,7 @@ from typing import Any
 
 import traitlets
 
+from pulsewarp._checks import instance, names_keywords, positive_number, several
 from pulsewarp.widgets._player import Scene
 
 
@@ -52,10 +53,16 @@ class Question(Scene):
     asked = traitlets.Bool(False).tag(sync=True)
     outcome = traitlets.Dict().tag(sync=True)
 
+    @names_keywords
     def __init__(
         self, question: str, *, choices: Sequence[str] = (), unit: str = "", within: float = 1.0
     ) -> None:
-        super().__init__(question=question, choices=list(choices), unit=unit, within=within)
+        super().__init__(
+            question=instance("question", question, str, "write a sentence"),
+            choices=list(several("choices", choices, "leave it out to ask for a number")),
+            unit=instance("unit", unit, str, "write it in words, such as 'cycles'"),
+            within=positive_number("within", within),
+        )
 
     def __repr__(self) -> str:
         parts = [repr(self.question)]

@@ -71,7 +71,7 @@ class SystolicPlayer(Player):
         rate: float | None = None,
         title: str | None = None,
     ) -> None:
-        self._shown = trace
+        self._shown = _checked(trace)
         poster = None if start is not None else telling_cycle(trace)
         super().__init__(
             pack_trace(trace),
@@ -88,13 +88,17 @@ class SystolicPlayer(Player):
 
     def show(self, trace: SystolicTrace) -> None:
         """Replace the run in every view, for instance by one simulated from numbers the reader gave."""
-        packed = pack_trace(trace)
+        packed = pack_trace(_checked(trace))
         self._shown = trace
         self.replace(packed, cycles=trace.cycles, cursor=telling_cycle(trace))
 
     def __repr__(self) -> str:
         run = self._shown
         return f"SystolicPlayer({run.dataflow}, {run.rows}x{run.cols} cells, {run.cycles} cycles)"
+
+
+def _checked(trace: SystolicTrace) -> SystolicTrace:
+    return _checks.instance("trace", trace, SystolicTrace, "make one with systolic.simulate")
 
 
 def telling_cycle(trace: SystolicTrace) -> int:

@@ -91,6 +91,7 @@ class WarpPlayer(Player):
 
     _scene = "warp.js"
 
+    @_checks.names_keywords
     def __init__(
         self,
         trace: simt.WarpTrace,
@@ -100,9 +101,7 @@ class WarpPlayer(Player):
         title: str | None = None,
         latencies: str = "illustrative",
         future: str = "dimmed",
-        **unknown: object,
     ) -> None:
-        _checks.known_keywords("WarpPlayer", unknown, ("start", "rate", "title", "latencies", "future"))
         _fits(trace)
         self._name = f"WarpPlayer{repr(trace).removeprefix('WarpTrace')}"
         telling = _telling_cycle(trace)

@@ -1,0 +1,444 @@
+"""Bad input, one row a call: every public function answers in a sentence of its own.
+
+A row is a label, the call, and what its sentence must hold: mostly the value that was refused, and a word of
+the limit or of the remedy. That the sentence is ours and no library's is checked for every row alike.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import json
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pulsewarp
+from pulsewarp import bench, chips, figures, guide, ledger, lesson, roofline, simt, systolic, widgets
+from pulsewarp._files import write_text_atomically
+from pulsewarp.cli import main
+from pulsewarp.matmul import Matmul
+
+HOME = Path(pulsewarp.__file__).parent
+A = [[1, 2], [3, 4]]
+V5E, H100 = chips.get("tpu_v5e"), chips.get("h100_sxm")
+PRODUCT = Matmul(2, 2, 2)
+ARRAY = systolic.simulate(A, A, rows=2, cols=2)
+UNTRACED = systolic.simulate(A, A, rows=2, cols=2, trace=False)
+WARPS = simt.simulate([simt.chain(2)], schedulers=1)
+SIZES = {"m": 2, "k": 2, "n": 2, "rows": 2, "cols": 2}
+IMAGE = {
+    "in_h": 5, "in_w": 5, "filter_h": 3, "filter_w": 3, "channels": 1, "filters": 2, "rows": 9, "cols": 2,
+}  # fmt: skip
+NAN, INF = float("nan"), float("inf")
+
+Row = tuple[str, Callable[[], object], tuple[str, ...]]
+
+
+def simulate(a: Any = A, b: Any = A, **changes: Any) -> object:
+    return systolic.simulate(a, b, **{"rows": 2, "cols": 2, **changes})
+
+
+def warps(**changes: Any) -> object:
+    return simt.simulate([simt.chain(2)], **changes)
+
+
+def timed(*sizes: Any, **changes: Any) -> object:
+    return bench.time_matmul(*(sizes or (8, 8, 8)), **changes)
+
+
+def training(**changes: Any) -> object:
+    return guide.estimate_training(**{"params_b": 7, "chip": "tpu_v5p", **changes})
+
+
+# Values of the right type that cannot be true.
+VALUES: list[Row] = [
+    # operands
+    ("shapes", lambda: simulate([[1, 2, 3]], A), ("(1, 3)", "(2, 2)", "transpose")),
+    ("a vector", lambda: simulate([1, 2]), ("(2,)", "two dimensions")),
+    ("no rows", lambda: simulate(np.zeros((0, 2))), ("(0, 2)", "neither of them empty")),
+    ("ragged", lambda: simulate([[1], [2, 3]]), ("rows of different lengths",)),
+    ("NaN", lambda: simulate([[1.0, NAN], [1.0, 1.0]]), ("a[0, 1] is nan", "finite")),
+    ("infinity", lambda: simulate(A, [[1.0, 2.0], [-INF, 1.0]]), ("b[1, 0] is -inf", "finite")),
+    ("booleans", lambda: simulate([[True, False], [False, True]]), ("bool", "integers or real floats")),
+    ("text", lambda: simulate([["a", "b"], ["c", "d"]]), ("<U1", "integers or real floats")),
+    ("complex", lambda: simulate([[1j, 2], [3, 4]]), ("complex128", "integers or real floats")),
+    ("masked", lambda: simulate(np.ma.masked_equal(np.array(A), 2)), ("masked", "fill")),
+    ("kernel shapes", lambda: simt.matmul_kernel([[1, 2, 3]], A), ("3", "2", "transpose")),
+    ("kernel NaN", lambda: simt.matmul_kernel([[NAN]], [[1.0]]), ("a[0, 0] is nan", "finite")),
+    # sizes
+    ("no rows of cells", lambda: simulate(rows=0), ("rows is 0", "at least 1")),
+    ("negative columns", lambda: simulate(cols=-3), ("cols is -3", "at least 1")),
+    ("no k", lambda: systolic.gemm(**{**SIZES, "k": 0}), ("k is 0", "at least 1")),
+    ("no stride", lambda: systolic.conv(**IMAGE, stride=0), ("stride is 0", "at least 1")),
+    ("large filter", lambda: systolic.conv(**{**IMAGE, "filter_h": 6}), ("filter_h is 6", "pad the image")),
+    ("no m", lambda: Matmul(0, 2, 2), ("m is 0", "at least 1")),
+    ("no schedulers", lambda: warps(schedulers=0), ("schedulers is 0", "at least 1")),
+    ("none outstanding", lambda: warps(max_outstanding=0), ("max_outstanding is 0", "None sets no limit")),
+    ("no latency", lambda: simt.Instruction(latency=0), ("latency is 0", "at least 1")),
+    ("33 lanes", lambda: simt.Instruction(lanes=33), ("lanes is 33", "at most 32")),
+    ("no chain", lambda: simt.chain(0), ("n is 0", "at least 1")),
+    ("half a warp", lambda: simt.matmul_kernel(A, A, threads_per_block=48), ("48", "use 32 or 64")),
+    ("Little's law", lambda: simt.littles_law_warps(0), ("latency is 0", "at least 1")),
+    ("no blocks", lambda: roofline.waves(0, 4), ("blocks is 0", "at least 1")),
+    ("no tile", lambda: roofline.wave_quantisation(PRODUCT, H100, tile=(0, 1)), ("tile rows is 0",)),
+    ("no unit", lambda: roofline.tile_padding(PRODUCT, (0, 1)), ("unit rows is 0", "at least 1")),
+    ("intensity", lambda: roofline.attainable(V5E, "bf16", [1.0, -2.0]), ("-2.0", "above 0")),
+    ("cycle", lambda: ARRAY.registers(6), ("t is 6", "at most 5")),
+    ("probe", lambda: simulate(probes=[(99, 0, 0)]), ("(99, 0, 0)", "leave it out")),
+    ("why", lambda: WARPS.why(99, 0), ("t is 99", "at most")),
+    ("why_warp", lambda: WARPS.why_warp(0, 7), ("w is 7", "at most 0")),
+    ("timed size", lambda: timed(0, 2, 2), ("m is 0", "at least 1")),
+    ("no repeats", lambda: timed(repeats=0), ("repeats is 0", "at least 1")),
+    ("no budget", lambda: timed(budget_seconds=0.0), ("budget_seconds is 0.0", "above 0")),
+    ("endless budget", lambda: timed(budget_seconds=INF), ("budget_seconds is inf", "finite")),
+    ("swept size", lambda: bench.sweep([-4]), ("-4", "at least 1")),
+    ("swept pair", lambda: bench.sweep([(8, 8)]), ("(8, 8)", "three")),
+    ("start", lambda: widgets.SystolicPlayer(ARRAY, start=6), ("start is 6", "at most 5")),
+    ("rate", lambda: widgets.SystolicPlayer(ARRAY, rate=-1.0), ("rate is -1.0", "above 0")),
+    ("seek", lambda: widgets.SystolicPlayer(ARRAY).seek(99), ("99", "at most 5")),
+    ("warp rate", lambda: widgets.WarpPlayer(WARPS, rate=0.0), ("rate is 0.0", "above 0")),
+    ("within", lambda: lesson.predict("q?", answer=1, within=0.5), ("within is 0.5", "at least 1")),
+    ("empty question", lambda: lesson.predict(" ", answer=1), ("question is ' '", "write")),
+    ("one choice", lambda: lesson.predict("q?", choices=[1], answer=1), ("[1]", "two or more")),
+    ("empty task", lambda: lesson.exercise("", answer=1), ("task is ''", "in words")),
+    ("tolerance", lambda: lesson.exercise("t", answer=1, tolerance=-1.0), ("is -1.0", "at least 0")),
+    ("staircase", lambda: figures.padding_staircase("tpu_v5e", largest=1), ("largest is 1", "at least 2")),
+    ("no measurement", lambda: figures.measured_against_predicted([]), ("empty", "bench.recorded()")),
+    ("parameters", lambda: training(params_b=-7.0), ("params_b is -7.0", "above 0")),
+    ("no chips", lambda: training(n_chips=0), ("n_chips is 0", "at least 1")),
+    ("workload", lambda: guide.Workload(params_b=NAN), ("params_b is nan", "finite")),
+    ("price factor", lambda: guide.compare(guide.Workload(), gpu_price_factor=0.0), ("0.0", "above 0")),
+    ("band", lambda: guide.Band(3.0, 2.0, 1.0), ("3.0", "in that order")),
+    # words
+    ("dataflow", lambda: simulate(dataflow="wss"), ("'wss'", "ws, os, is", "Did you mean 'ws'?")),
+    ("convention", lambda: systolic.gemm(**SIZES, convention="scale"), ("'scale'", "'scalesim'")),
+    ("stonne", lambda: systolic.gemm(**SIZES, convention="stonne"), ("'ws'", "use dataflow='os'")),
+    ("policy", lambda: warps(policy="lr"), ("'lr'", "Did you mean 'lrr'?")),
+    ("dtype", lambda: Matmul(2, 2, 2, "bf61"), ("'bf61'", "Did you mean 'bf16'?")),
+    ("peak", lambda: roofline.bound(PRODUCT, V5E, "fp4"), ("fp4", "TPU v5e", "known peaks")),
+    ("peak's name", lambda: roofline.ridge_point(V5E, "bf61"), ("'bf61'", "Did you mean 'bf16'?")),
+    ("chip", lambda: chips.get("tpu_v5"), ("'tpu_v5'", "Did you mean 'tpu_v5")),
+    ("family", lambda: chips.ids("tpus"), ("'tpus'", "Did you mean 'tpu'?")),
+    ("price's chip", lambda: chips.price_range("h100"), ("'h100'", "Did you mean 'h100")),
+    ("price's kind", lambda: chips.prices("h100_sxm", "spott"), ("'spott'", "Did you mean 'spot'?")),
+    ("energy's chip", lambda: chips.energy("tpu"), ("'tpu'", "use one of")),
+    ("energy fact", lambda: chips.energy_fact("int8_multiply"), ("'int8_multiply'", "Did you mean")),
+    ("stack", lambda: chips.stacks("gpu"), ("'gpu'", "use one of")),
+    ("field", lambda: V5E.source("tdp_wats"), ("'tdp_wats'", "Sourced")),
+    ("timed dtype", lambda: timed(dtype="float23"), ("'float23'", "Did you mean 'float32'?")),
+    ("timed precision", lambda: timed(precision="hi"), ("'hi'", "default, high, highest")),
+    ("clock", lambda: timed(clock="wall"), ("'wall'", "device", "call")),
+    ("recording", lambda: bench.recorded("cpu"), ("'cpu'", "use one of")),
+    ("future", lambda: widgets.WarpPlayer(WARPS, future="dim"), ("'dim'", "Did you mean 'dimmed'?")),
+    ("figure's chip", lambda: figures.roofline("tpu_v5"), ("'tpu_v5'", "Did you mean 'tpu_v5")),
+    ("figure's dtype", lambda: figures.roofline("tpu_v5e", dtype="bf61"), ("'bf61'", "'bf16'")),
+    ("domain", lambda: guide.Workload(domain="lm"), ("'lm'", "Did you mean 'llm'?")),
+    ("precision", lambda: training(precision="bf61"), ("'bf61'", "bf16")),
+    ("training's chip", lambda: training(chip="tpu_v5"), ("'tpu_v5'", "Did you mean 'tpu_v5")),
+    ("memory's chip", lambda: guide.fit_memory(guide.Workload(), "h100"), ("'h100'", "Did you mean 'h100")),
+    # things that do not go together, or were not kept
+    ("barriers", lambda: simt.simulate([[simt.bar()], simt.chain(1)]), ("w0: 1", "w1: 0", "blocks")),
+    ("nothing to run", lambda: simt.simulate([]), ("0 warps", "at least one")),
+    ("no schedule", lambda: ledger.systolic(UNTRACED), ("trace=False", "trace=True")),
+    ("no macs", lambda: UNTRACED.macs(), ("trace=False", "trace=True")),
+    ("no picture", lambda: widgets.SystolicPlayer(UNTRACED), ("trace=False", "trace=True")),
+    ("no roof", lambda: roofline.wave_quantisation(PRODUCT, V5E), ("TPU v5e is no GPU", "number of SMs")),
+    # too large
+    ("a long run", lambda: simulate(np.ones((3000, 3000)), np.ones((3000, 3000)), rows=1), ("limit", "gemm")),
+    ("a large array", lambda: simulate(rows=10**6, cols=10**6), ("MiB", "limit", "systolic.gemm")),
+    ("a large kernel", lambda: simt.matmul_kernel(np.ones((64, 2)), np.ones((2, 64))), ("128 warps", "64")),
+    ("long programs", lambda: simt.simulate([simt.chain(10**6)] * 32), ("cycles", "shorten")),
+    ("past memory", lambda: timed(10**6, 10**6, 10**6), ("GiB", "free", "largest square")),
+    ("past int32", lambda: timed(2, 10**6, 2, dtype="int8"), ("k is 1000000", "overflow")),
+]  # fmt: skip
+
+# Values of another type than asked for.
+TYPES: list[Row] = [
+    ("rows", lambda: simulate(rows=2.5), ("rows is 2.5", "whole number")),
+    ("text for rows", lambda: simulate(rows="2"), ("rows is '2'", "whole number")),
+    ("True for rows", lambda: simulate(rows=True), ("rows is True", "whole number")),
+    ("no matrix", lambda: simulate(None), ("two dimensions",)),
+    ("trace", lambda: simulate(trace="no"), ("trace is 'no'", "bool")),
+    ("probes", lambda: simulate(probes=5), ("probes is 5", "(cycle, row, col)")),
+    ("a probe", lambda: simulate(probes=[(1, 2)]), ("(1, 2)", "three")),
+    ("window", lambda: ARRAY.registers(0, rows=1), ("rows is 1", "slice")),
+    ("dataflow", lambda: simulate(dataflow=None), ("None", "ws, os, is")),
+    ("m", lambda: Matmul("8", 8, 8), ("m is '8'", "whole number")),
+    ("dtype", lambda: Matmul(8, 8, 8, np.float32), ("float32", "use one of")),
+    ("programs", lambda: simt.simulate(5), ("programs is 5", "one program per warp")),
+    ("a program", lambda: simt.simulate([5]), ("w0 is 5", "Instruction")),
+    ("an instruction", lambda: simt.simulate([["FADD"]]), ("'FADD'", "simt.Instruction")),
+    ("blocks", lambda: warps(blocks=5), ("blocks is 5", "every warp")),
+    ("a source", lambda: simt.Instruction(srcs=(1,)), ("1", "a name")),
+    ("sources", lambda: simt.Instruction(srcs="r0"), ("'r0'", "('r0',)")),
+    ("an id for a chip", lambda: roofline.bound(PRODUCT, "tpu_v5e"), ("'tpu_v5e'", "chips.get")),
+    ("a shape for a product", lambda: roofline.bound((2, 2, 2), V5E), ("(2, 2, 2)", "Matmul")),
+    ("ridge", lambda: roofline.ridge_point("tpu_v5e"), ("'tpu_v5e'", "chips.get")),
+    ("padding", lambda: roofline.tile_padding(None, V5E), ("None", "Matmul")),
+    ("waves", lambda: roofline.wave_quantisation(None, H100), ("None", "Matmul")),
+    ("text for intensity", lambda: roofline.attainable(V5E, "bf16", "2"), ("FLOP/B",)),
+    ("energy", lambda: chips.joules_per_peak_flop("tpu_v5e", "bf16"), ("'tpu_v5e'", "chips.get")),
+    ("power", lambda: chips.joules_per_peak_flop(V5E, "bf16", "tpd"), ("'tpd'", "'tdp'")),
+    ("kind", lambda: chips.identify(None, "tpu"), ("None", "device_kind")),
+    ("id", lambda: chips.get(5), ("5", "use one of")),
+    ("systolic ledger", lambda: ledger.systolic(WARPS), ("WarpTrace", "systolic.simulate")),
+    ("warp ledger", lambda: ledger.warp(ARRAY), ("SystolicTrace", "simt.simulate")),
+    ("systolic player", lambda: widgets.SystolicPlayer(WARPS), ("WarpTrace", "systolic.simulate")),
+    ("warp player", lambda: widgets.WarpPlayer(ARRAY), ("SystolicTrace", "simt.simulate")),
+    ("rate", lambda: widgets.SystolicPlayer(ARRAY, rate="2"), ("rate is '2'", "number")),
+    ("question", lambda: widgets.Question(None), ("None", "sentence")),
+    ("choices", lambda: lesson.predict("q?", choices=5, answer=1), ("choices is 5", "leave it out")),
+    ("unit", lambda: lesson.predict("q?", unit=None, answer=1), ("unit is None", "in words")),
+    ("hides", lambda: lesson.predict("q?", answer=1, hides=5), ("int", "WarpPlayer")),
+    ("reveal", lambda: lesson.reveal(5), ("int", "lesson.predict")),
+    ("cases", lambda: lesson.exercise("t", answer=len, cases=5), ("cases is 5", "tuple")),
+    ("sizes", lambda: bench.sweep(64), ("sizes is 64", "[256, 512]")),
+    ("progress", lambda: bench.sweep([8], progress="print"), ("'print'", "function")),
+    ("saved", lambda: bench.save("x.json", [5]), ("int 5", "Measurement")),
+    ("path", lambda: bench.load(None), ("None", "path")),
+    ("figure", lambda: figures.roofline(5), ("5", "tpu_v5e")),
+    ("points", lambda: figures.roofline("tpu_v5e", [1.0]), ("1.0", "bench.recorded")),
+    ("workload", lambda: guide.advise({"phase": "train"}), ("'train'", "from_dict")),
+    ("compared", lambda: guide.compare(None), ("None", "Workload")),
+    ("fitted", lambda: guide.fit_memory(None, "h100_sxm"), ("None", "Workload")),
+    ("prices", lambda: guide.advise(guide.Workload(), prices=[2.5]), ("2.5", "chips.prices()")),
+    ("text for a number", lambda: training(params_b="7"), ("params_b is '7'", "number")),
+]  # fmt: skip
+
+# A keyword with a letter out of place, and the one that is named in return.
+KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
+    ("dataflw", simulate, "dataflow"),
+    ("convntion", lambda **given: systolic.gemm(**SIZES, **given), "convention"),
+    ("strid", lambda **given: systolic.conv(**IMAGE, **given), "stride"),
+    ("colz", ARRAY.registers, "cols"),
+    ("polcy", warps, "policy"),
+    ("latncy", simt.Instruction, "latency"),
+    ("latncy", simt.chain, "latency"),
+    ("sum_latncy", simt.load_compute, "sum_latency"),
+    ("latncy", simt.load_stream, "latency"),
+    ("latncy", simt.chain_and_barrier, "latency"),
+    ("tial", simt.diverge, "tail"),
+    ("intervall", simt.littles_law_warps, "interval"),
+    ("thread_per_block", simt.matmul_kernel, "threads_per_block"),
+    ("polcy", simt.matmul_kernel(A, A).simulate, "policy"),
+    ("dtpye", Matmul, "dtype"),
+    ("dtpye", roofline.bound, "dtype"),
+    ("dtpye", roofline.ridge_point, "dtype"),
+    ("intensty", roofline.attainable, "intensity"),
+    ("matmull", roofline.tile_padding, "matmul"),
+    ("block_per_sm", roofline.waves, "blocks_per_sm"),
+    ("tiles", roofline.wave_quantisation, "tile"),
+    ("chipid", chips.get, "chip_id"),
+    ("famly", chips.ids, "family"),
+    ("kinds", chips.prices, "kind"),
+    ("kinds", chips.price_range, "kind"),
+    ("chipid", chips.energy, "chip_id"),
+    ("factid", chips.energy_fact, "fact_id"),
+    ("powr", chips.joules_per_peak_flop, "power"),
+    ("platfrm", chips.stacks, "platform"),
+    ("platfrm", chips.identify, "platform"),
+    ("clok", bench.time_matmul, "clock"),
+    ("budget_second", bench.sweep, "budget_seconds"),
+    ("pth", bench.load, "path"),
+    ("measurement", bench.save, "measurements"),
+    ("nam", bench.recorded, "name"),
+    ("price", guide.advise, "prices"),
+    ("price", guide.compare, "prices"),
+    ("n_chip", guide.estimate_training, "n_chips"),
+    ("chipid", guide.fit_memory, "chip_id"),
+    ("domian", guide.Workload, "domain"),
+    ("domian", guide.Workload().change, "domain"),
+    ("trce", ledger.systolic, "trace"),
+    ("trce", ledger.warp, "trace"),
+    ("strat", lambda **given: widgets.SystolicPlayer(ARRAY, **given), "start"),
+    ("strat", lambda **given: widgets.WarpPlayer(WARPS, **given), "start"),
+    ("chioces", lambda **given: widgets.Question("q?", **given), "choices"),
+    ("chioces", lesson.predict, "choices"),
+    ("hnt", lesson.exercise, "hint"),
+    ("skp", lesson.skip_predictions, "skip"),
+    ("dtpye", figures.roofline, "dtype"),
+    ("chp", figures.measured_against_predicted, "chip"),
+    ("larges", figures.padding_staircase, "largest"),
+]
+
+
+def assert_ours(error: BaseException, parts: tuple[str, ...]) -> None:
+    """Hold an error to the house's form: raised on purpose, here, in one sentence with these parts."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    assert HOME in Path(last.filename).parents, f"raised in {last.filename}: {error}"
+    assert "raise" in (last.line or ""), f"not raised on purpose, but by {last.line!r}: {error}"
+    sentence = str(error)
+    assert "\n" not in sentence and " at 0x" not in sentence and sentence.endswith((".", "?"))
+    for part in parts:
+        assert part in sentence
+
+
+def refused(call: Callable[[], object], *parts: str) -> None:
+    with pytest.raises((ValueError, TypeError, MemoryError)) as caught:
+        call()
+    assert_ours(caught.value, parts)
+
+
+@pytest.mark.parametrize(("call", "parts"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES])
+def test_an_impossible_value_gets_a_sentence(call: Callable[[], object], parts: tuple[str, ...]) -> None:
+    refused(call, *parts)
+
+
+@pytest.mark.wrong_type
+@pytest.mark.parametrize(("call", "parts"), [row[1:] for row in TYPES], ids=[row[0] for row in TYPES])
+def test_a_wrong_type_gets_a_sentence(call: Callable[[], object], parts: tuple[str, ...]) -> None:
+    refused(call, *parts)
+
+
+@pytest.mark.wrong_type
+@pytest.mark.parametrize(("wrong", "call", "right"), KEYWORDS)
+def test_an_unknown_keyword_names_the_nearest(wrong: str, call: Callable[..., object], right: str) -> None:
+    refused(lambda: call(**{wrong: 1}), repr(wrong), f"Did you mean {right!r}?", "Valid: ")
+
+
+def test_the_table_would_see_an_error_that_is_not_ours() -> None:
+    for foreign in (lambda: np.zeros(2).reshape(3), lambda: chips.get("tpu_v5e").peak_flops_per_second["x"]):
+        with pytest.raises(Exception) as caught:  # any: that is what the check is for
+            foreign()
+        with pytest.raises(AssertionError):
+            assert_ours(caught.value, ())
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "not valid JSON"),
+        ("{", "cut short"),
+        ("[1, 2]", "list"),
+        ('{"form": "other/1"}', "'other/1'"),
+        ('{"form": "pulsewarp-measurements/1"}', "no list 'measurements'"),
+        ('{"form": "pulsewarp-measurements/1", "measurements": [5]}', "measurement 0 is int"),
+        ('{"form": "pulsewarp-measurements/1", "measurements": [{"m": 1}]}', "no field"),
+        ("\x00\x01", "not valid JSON"),
+    ],
+)
+def test_a_foreign_file_gets_a_sentence(tmp_path: Path, text: str, part: str) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(text, encoding="utf-8")
+    refused(lambda: bench.load(file), str(file), part)
+    assert file.read_text(encoding="utf-8") == text
+
+
+def test_every_cut_of_a_saved_file_is_refused(tmp_path: Path) -> None:
+    whole = bench.save(tmp_path / "whole.json", bench.recorded()[:2]).read_bytes()
+    file = tmp_path / "cut.json"
+    for length in range(0, len(whole) - 2, 37):  # the last two bytes are a brace and the line's end
+        file.write_bytes(whole[:length])
+        refused(lambda: bench.load(file), str(file))
+
+
+def test_a_workload_of_another_form_gets_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "workload.json"
+    file.write_text(json.dumps({"form": "pulsewarp-measurements/1"}), encoding="utf-8")
+    refused(lambda: guide.Workload.load(file), "pulsewarp-measurements/1", "pulsewarp-workload/1")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    for call in (
+        lambda: bench.load(tmp_path),
+        lambda: bench.save(tmp_path, []),
+        lambda: guide.Workload.load(tmp_path),
+    ):
+        with pytest.raises(IsADirectoryError) as caught:
+            call()
+        assert_ours(caught.value, (str(tmp_path), "name a file in it"))
+
+
+@pytest.mark.parametrize("fault", ["fsync", "write", "replace", "interrupt"])
+def test_a_write_that_fails_leaves_the_earlier_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    file = tmp_path / "run.json"
+    bench.save(file, bench.recorded()[:1])
+    before = file.read_bytes()
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt if fault == "interrupt" else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if fault == "replace":
+        monkeypatch.setattr(Path, "replace", fail)
+    elif fault == "write":
+        monkeypatch.setattr(os, "fdopen", fail)
+    else:
+        monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises((OSError, KeyboardInterrupt)):
+        bench.save(file, bench.recorded())
+    monkeypatch.undo()
+    assert file.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_full_disk_is_reported_by_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "scene.html"
+    file.write_text("earlier", encoding="utf-8")
+    true_fdopen = os.fdopen
+
+    def full(handle: int, *arguments: Any, **options: Any) -> Any:
+        os.close(handle)
+        return builtins.open("/dev/full", *arguments, **options)  # noqa: PTH123  # a device, closed by its user
+
+    monkeypatch.setattr(os, "fdopen", full)
+    assert main(["export", "systolic", "-o", str(file)]) == 2
+    monkeypatch.setattr(os, "fdopen", true_fdopen)
+    said = capsys.readouterr()
+    assert said.out == "" and "No space left" in said.err
+    assert file.read_text(encoding="utf-8") == "earlier"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_may_be_written_where_there_was_none(tmp_path: Path) -> None:
+    assert write_text_atomically(tmp_path / "new.txt", "text").read_text(encoding="utf-8") == "text"
+
+
+# --- the command -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ([], "required"),
+        (["doctr"], "'doctr'"),
+        (["advise", "--framewrk", "jax"], "'--framework'"),
+        (["advise", "--framework", "jaxx"], "'jaxx'"),
+        (["advise", "--params-b", "-7"], "params_b is -7"),
+        (["advise", "--params-b", "many"], "params_b is 'many'"),
+        (["advise", "no_such_file.json"], "no_such_file.json"),
+        (["bench", "--size", "0"], "0"),
+        (["bench", "--dtype", "float23"], "'float23'"),
+        (["bench", "--clock", "wall"], "'wall'"),
+        (["bench", "--size", "8", "--out", "no_such_folder/run.json"], "no_such_folder"),
+        (["export", "sistolic"], "'systolic'"),
+        (["export", "no_such_notebook.ipynb"], "no_such_notebook.ipynb"),
+        (["export", "systolic", "--rows", "0"], "rows is 0"),
+        (["export", "systolic", "--policy", "lrr"], "--policy belongs to the warp scene"),
+        (["export", "warp", "--policy", "lr"], "'lrr'"),
+    ],
+)
+def test_the_command_answers_on_stderr_with_status_2(
+    words: list[str], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        status = main(words)
+    except SystemExit as end:
+        status = int(str(end.code))
+    said = capsys.readouterr()
+    assert status == 2
+    assert said.out == ""
+    assert part in said.err and said.err.count("\n") == 1 and "Traceback" not in said.err

@@ -1,0 +1,252 @@
+"""The call forms of the house's contracts, called as they are promised; a checker outside relies on them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pulsewarp
+from pulsewarp import bench, chips, guide, ledger, lesson, roofline, simt, systolic, widgets
+from pulsewarp.matmul import Matmul
+
+DATAFLOWS = ("ws", "os", "is")
+POLICIES = ("lrr", "gto", "gty", "oldest")
+M, K, N, R, C = 5, 7, 6, 3, 4
+RANDOM = np.random.default_rng(0)
+A, B = RANDOM.integers(-9, 10, (M, K)), RANDOM.integers(-9, 10, (K, N))
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+@pytest.mark.parametrize("trace", [True, False])
+def test_systolic_simulate(dataflow: str, trace: bool) -> None:
+    run = systolic.simulate(A, B, rows=R, cols=C, dataflow=dataflow, trace=trace)
+    assert type(run) is systolic.SystolicTrace
+    assert type(run.cycles) is int
+    assert (run.result == A @ B).all()
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+def test_macs_and_exits(dataflow: str) -> None:
+    run = systolic.simulate(A, B, rows=R, cols=C, dataflow=dataflow)
+    macs = np.asarray(run.macs())
+    assert macs.shape == (M * N * K, 6)
+    cycle, row, col, m, n, k = macs.T
+    assert sorted(zip(m, n, k, strict=True)) == sorted(np.ndindex(M, N, K))
+    for column, end in ((cycle, run.cycles), (row, R), (col, C)):
+        assert column.min() >= 0 and column.max() < end
+    exits = np.asarray(run.exits())
+    assert exits.shape[1] == 5
+    assert set(exits[:, 4]) <= {0, 1}
+    final = exits[exits[:, 4] == 1]
+    assert sorted(map(tuple, final[:, 2:4])) == sorted(np.ndindex(M, N))  # each result leaves once
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+def test_registers_follow_the_first_axis_and_say_nothing_as_minus_one(dataflow: str) -> None:
+    run = systolic.simulate(A, B, rows=R, cols=C, dataflow=dataflow)
+    for name in ("held", "right", "down", "held_index", "right_index", "down_index", "active"):
+        assert getattr(run, name).shape == (run.cycles, R, C)
+    assert run.stationary is run.held and run.moving is run.right
+    assert run.held_index.min() == run.right_index.min() == run.down_index.min() == -1
+    assert run.phase.shape == (run.cycles,)
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+def test_gemm_counts_what_simulate_counts(dataflow: str) -> None:
+    cost = systolic.gemm(m=M, k=K, n=N, rows=R, cols=C, dataflow=dataflow)
+    assert cost == systolic.gemm(m=M, k=K, n=N, rows=R, cols=C, dataflow=dataflow, convention="register")
+    stream = {"ws": M, "os": K, "is": N}[dataflow]
+    assert cost.cycles_per_fold == 2 * R + C + stream - 2
+    assert cost.cycles == cost.folds * cost.cycles_per_fold
+    assert cost.cycles == systolic.simulate(A, B, rows=R, cols=C, dataflow=dataflow).cycles
+    assert cost.utilization == pytest.approx(M * N * K / (cost.cycles * R * C))
+    for count in (cost.sram_reads_a, cost.sram_reads_b, cost.sram_writes_out):
+        assert type(count) is int and count > 0
+
+
+def test_gemm_conventions_and_conv() -> None:
+    assert systolic.gemm(m=M, k=K, n=N, rows=R, cols=C, dataflow="ws", convention="scalesim").cycles
+    assert systolic.gemm(m=M, k=K, n=N, rows=R, cols=C, dataflow="os", convention="stonne").cycles
+    cost = systolic.conv(in_h=5, in_w=5, filter_h=3, filter_w=3, channels=2, filters=4, rows=R, cols=C)
+    assert type(cost) is systolic.GemmCost
+    assert (cost.m, cost.k, cost.n) == (9, 18, 4)
+
+
+def test_instruction_and_its_defaults() -> None:
+    promised = simt.Instruction(unit="alu", latency=4, interval=1, dst="r0", srcs=("r0",))
+    assert simt.Instruction(dst="r0", srcs=("r0",)) == promised
+    ignores = simt.Instruction(unit="bar", latency=9, interval=9, dst="r1", srcs=("r2",))
+    assert ignores == simt.bar()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_simt_simulate(policy: str) -> None:
+    programs = [
+        [simt.Instruction("mem", 18, 1, "r1"), simt.Instruction(dst="r0", srcs=("r1",)), simt.bar()]
+    ] * 6
+    run = simt.simulate(
+        programs, schedulers=2, policy=policy, max_outstanding=None, blocks=[0, 0, 0, 1, 1, 1]
+    )
+    assert type(run) is simt.WarpTrace
+    assert type(run.cycles) is int and type(run.issue_count) is int
+    assert run.issued.shape == (run.cycles, 2) and run.state.shape == (run.cycles, 6)
+    assert run.issued.min() == -1 and (run.issued >= 0).sum() == run.issue_count == 18
+    for t, s in np.ndindex(run.cycles, 2):
+        said = run.why(t, s)
+        assert said.startswith(f"Scheduler {s} ") and said.endswith(".")
+        if run.issued[t, s] >= 0:
+            assert f"w{run.issued[t, s]}" in said
+
+
+def test_guide() -> None:
+    advice = guide.advise(guide.Workload(domain="llm", phase="train", params_b=7))
+    assert advice.verdict in ("gpu", "tpu", "either", "neither")
+    estimate = guide.estimate_training(
+        model="a dense model",
+        params_b=7,
+        active_params_b=7,
+        seq_len=None,
+        global_batch=None,
+        precision="bf16",
+        chip="tpu_v5p",
+        n_chips=512,
+    )
+    for band in (estimate.tokens_per_second_per_chip, estimate.model_flops_per_second_per_chip):
+        assert 0 < band.low < band.value < band.high < math.inf
+
+
+@pytest.mark.parametrize("clock", ["device", "call"])
+def test_time_matmul(clock: str) -> None:
+    pytest.importorskip("jax", reason="jax is optional; measuring needs it")
+    run = bench.time_matmul(16, 8, 4, dtype="float32", precision="highest", repeats=3, clock=clock)
+    assert type(run) is bench.Measurement
+    assert (run.matmul, run.clock, run.origin) == (Matmul(16, 8, 4, "fp32"), clock, "live")
+    assert len(run.seconds) == 3 and run.compile_seconds > 0 and run.relative_error < 1e-6
+
+
+# --- what every result promises ----------------------------------------------------------------------------
+
+
+def results() -> dict[str, object]:
+    """Return one result of every public type, large enough that a careless repr would be long."""
+    big = np.ones((64, 64), np.int8)
+    array = systolic.simulate(A, B, rows=R, cols=C)
+    kernel = simt.matmul_kernel(np.ones((32, 8)), np.ones((8, 32)))
+    warps = kernel.simulate()
+    workload = guide.Workload(domain="llm", phase="train", params_b=70, chips=512, seq_len=4096)
+    advice = guide.advise(workload)
+    question = lesson.predict("How many?", choices=[1, 2], answer=1)
+    exercise = lesson.exercise("Count.", answer=1)
+    chip = chips.get("h100_sxm")
+    return {
+        "trace": array,
+        "large trace": systolic.simulate(big, big, rows=32, cols=32),
+        "untraced": systolic.simulate(A, B, rows=R, cols=C, trace=False),
+        "registers": array.registers(3),
+        "schedule": array.schedule,
+        "fold": array.folds[0],
+        "report": array.verify(),
+        "gemm": systolic.gemm(m=M, k=K, n=N, rows=R, cols=C),
+        "dataflow": systolic.DATAFLOWS["ws"],
+        "instruction": simt.bar(),
+        "kernel": kernel,
+        "warps": warps,
+        "matmul": Matmul(2, 3, 4),
+        "bound": roofline.bound(Matmul(2, 3, 4), chip),
+        "padding": roofline.tile_padding(Matmul(2, 3, 4), (128, 128)),
+        "waves": roofline.waves(3, 2),
+        "quantisation": roofline.wave_quantisation(Matmul(2, 3, 4), chip),
+        "chip": chip,
+        "price": chips.prices()[0],
+        "energy": chips.energy()[0],
+        "stack": chips.stacks()[0],
+        "source": chip.source("tdp_watts"),
+        "systolic ledger": ledger.systolic(array),
+        "warp ledger": ledger.warp(warps),
+        "measurement": bench.recorded()[0],
+        "device": bench.recorded()[0].device,
+        "workload": workload,
+        "advice": advice,
+        "comparison": guide.compare(workload),
+        "estimate": advice.estimates,
+        "reason": advice.reasons[0],
+        "flips": advice.flips,
+        "pilot": advice.pilot,
+        "gate": guide.GATES[0],
+        "memory": guide.fit_memory(workload, "h100_sxm"),
+        "training": guide.estimate_training(params_b=7, chip="h100_sxm"),
+        "question": question,
+        "exercise": exercise,
+        "verdict": exercise.check(1),
+        "systolic player": widgets.SystolicPlayer(array),
+        "warp player": widgets.WarpPlayer(warps),
+    }
+
+
+RESULTS = results()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_repr_is_the_same_everywhere(name: str) -> None:
+    shown = repr(RESULTS[name])
+    assert shown == repr(results()[name])
+    assert not re.search(r" at 0x|object at|<function|<class", shown)
+    assert "{" not in shown or not re.search(r"frozenset|\bset\(|\{[^:{}]*\}", shown)  # a set has no order
+    assert "array(" not in shown and "np." not in shown and shown.count(",") < 1000
+
+
+def arrays_of(thing: object, path: str, seen: set[int]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """Yield every array that a result holds, however deep, with where it stands."""
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    if isinstance(thing, np.ndarray):
+        yield path, thing
+    elif dataclasses.is_dataclass(thing):
+        for field in dataclasses.fields(thing):
+            yield from arrays_of(getattr(thing, field.name), f"{path}.{field.name}", seen)
+    elif isinstance(thing, tuple | list):
+        for i, item in enumerate(thing):
+            yield from arrays_of(item, f"{path}[{i}]", seen)
+    elif hasattr(thing, "items"):
+        for key, item in thing.items():
+            yield from arrays_of(item, f"{path}[{key!r}]", seen)
+
+
+FROZEN = [name for name, thing in RESULTS.items() if dataclasses.is_dataclass(thing)]
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_a_result_cannot_be_changed(name: str) -> None:
+    thing: Any = RESULTS[name]
+    field = dataclasses.fields(thing)[0].name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(thing, field, None)
+    for where, array in arrays_of(thing, name, set()):
+        assert not array.flags.writeable, where
+        assert array.flags.c_contiguous, where
+
+
+def test_the_simulators_results_hold_arrays() -> None:
+    for name in ("trace", "large trace", "kernel", "warps", "registers", "systolic ledger", "warp ledger"):
+        assert list(arrays_of(RESULTS[name], name, set())), name
+
+
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+def test_lists_made_on_demand_are_contiguous(dataflow: str) -> None:
+    for size in (R, 40):  # with every register kept, and with the schedule alone
+        big = np.ones((size * 2, size * 3), np.int64)
+        run = systolic.simulate(big, big.T, rows=size, cols=size, dataflow=dataflow)
+        for rows in (run.macs(), run.exits()):
+            assert rows.flags.c_contiguous
+
+
+def test_every_submodule_that_is_listed_can_be_named() -> None:
+    for name in pulsewarp._SUBMODULES:
+        assert getattr(pulsewarp, name).__name__ == f"pulsewarp.{name}"
