@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from pulsewarp import simt, systolic, widgets
 
 PICTURE = Path(__file__).parent.parent / "notebooks" / "images" / "both_machines.png"
-WIDTH, HEIGHT = 1060, 1130
+WIDTH, HEIGHT = 1060, 1372
 
 
 def main() -> None:

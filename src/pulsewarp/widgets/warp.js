@@ -477,7 +477,7 @@ export default {
       stills: header.stills,
       python: header.python,
       help: header.help,
-      pictureLabel: `Timeline of ${header.warps} warps`,
+      pictureLabel: `Timeline of ${header.warps} warp${header.warps > 1 ? "s" : ""}; arrow keys pick a warp and a cycle`,
       given: header.costs,
       phase: (t) => phaseAt(header.chapters, t),
       caption(t, selected) {
@@ -911,7 +911,7 @@ function matrixPanel(packed, issueCycles) {
   const cells = small ? Array.from({ length: m * n }, () => h("li")) : [];
   const map = h("canvas", { class: "pw-map", role: "img", "aria-label": `Progress of the ${m} x ${n} result` });
   const grid = h("ol", { style: `grid-template-columns: repeat(${n}, minmax(0, 1fr))` }, ...cells);
-  const key = h("p", { class: "pw-aside" }, small ? "dashed: sum so far; solid: stored" : "orange: share of k summed; black: stored; green: this warp's");
+  const key = h("p", { class: "pw-aside" }, small ? "dashed: sum so far; solid: stored" : "orange: share of k summed; black: stored; outlined: this warp's elements");
   const el = h("section", { class: "pw-panel pw-matrix" }, h("header", {}, h("h4", {}, "C fills"), now), small ? grid : map, key);
   /** @param {number} t @param {number} w @returns {{sum: number, stored: boolean, share: number}} pc of the warp's last landed sum */
   const state = (t, w) => {

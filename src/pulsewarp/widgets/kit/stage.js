@@ -171,9 +171,8 @@ function play(scene, { root, model, signal }) {
     h("div", { class: "pw-main" }, frame, picture.legend),
     beside && h("div", { class: "pw-side" }, h("div", { class: "pw-panels" }, ...picture.panels ?? [])));
   const shell = h("div", { class: "pw-shell" },
-    h("header", { class: "pw-head" }, heading, now,
-      h("div", { class: "pw-rules" }, h("p", { class: "pw-rule" }, scene.rule), scene.given && h("p", { class: "pw-given" }, scene.given)),
-      phase),
+    h("header", { class: "pw-head" }, heading, now, phase,
+      h("div", { class: "pw-rules" }, h("p", { class: "pw-rule" }, scene.rule), scene.given && h("p", { class: "pw-given" }, scene.given))),
     body,
     caption, controls.el, foot, copyButton.text, table, help,
     picture.after && h("div", { class: "pw-after" }, picture.after), film,
