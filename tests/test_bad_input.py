@@ -403,6 +403,44 @@ def test_a_full_disk_is_reported_by_the_command(
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("found", [0, 1])
+def test_an_interrupted_bench_keeps_what_was_measured_and_what_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: int
+) -> None:
+    file = tmp_path / "run.json"
+    bench.save(file, bench.recorded()[:2])
+    before = file.read_bytes()
+    rows = iter(bench.recorded()[:found])
+
+    def measure(*_: object, **__: object) -> object:
+        for row in rows:
+            return row
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pulsewarp.bench.live.time_matmul", measure)
+    with pytest.warns(RuntimeWarning, match="Interrupted"):
+        status = main(["bench", "--size", "8", "16", "32", "--out", str(file)])
+    if found:
+        assert status == 0 and bench.load(file) == bench.recorded()[:found]
+    else:
+        assert status == 2 and file.read_bytes() == before
+
+
+def test_a_device_that_fails_takes_nothing_measured_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = iter(bench.recorded()[:1])
+
+    def measure(*_: object, **__: object) -> object:
+        for row in rows:
+            return row
+        raise RuntimeError("INTERNAL: the device went away.")
+
+    monkeypatch.setattr("pulsewarp.bench.live.time_matmul", measure)
+    with pytest.warns(RuntimeWarning, match="the device went away. 1 of 3 products are kept"):
+        assert bench.sweep([8, 16, 32]) == list(bench.recorded()[:1])
+    with pytest.raises(RuntimeError, match="went away"):  # with nothing to keep, the error itself
+        bench.sweep([8, 16, 32])
+
+
 def test_a_file_may_be_written_where_there_was_none(tmp_path: Path) -> None:
     assert write_text_atomically(tmp_path / "new.txt", "text").read_text(encoding="utf-8") == "text"
 

@@ -202,8 +202,8 @@ def sweep(
 ) -> list[Measurement]:
     """Time one product after the other, and keep what is measured whatever happens.
 
-    An interrupt or a spent budget ends the sweep with a warning and returns what is there; a size
-    that does not fit into memory is named in a warning and left out.
+    An interrupt, a spent budget or a device that fails ends the sweep with a warning and returns what is
+    there; a size that does not fit into memory is named in a warning and left out.
 
     Parameters
     ----------
@@ -257,6 +257,11 @@ def sweep(
             except MemoryError as error:
                 _warn(f"Left out: {error}")
                 continue
+            except Exception as error:
+                if not found:
+                    raise
+                _warn(f"Stopped at {shape}: {error} {len(found)} of {len(shapes)} products are kept.")
+                break
             found.append(run)
             if progress is not None:
                 progress(run)

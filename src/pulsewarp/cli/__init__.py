@@ -35,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
             parser: argparse.ArgumentParser = getattr(options, "parser", self)
             word = unknown[0].split("=")[0]
             hint = nearest(word, parser._option_string_actions) if word.startswith("-") else ""
-            parser.error(f"unknown argument {word!r};{hint} see {parser.prog} --help.")
+            parser.error(f"unknown argument {word!r}.{hint} See {parser.prog} --help.")
         return options
 
 
@@ -125,6 +125,10 @@ def _bench(options: argparse.Namespace) -> None:
         progress=print,
     )
     if options.out is not None:
+        if not runs:
+            raise RuntimeError(
+                f"Nothing was measured, so {options.out} is left as it was; try smaller sizes."
+            )
         print(f"wrote {bench.save(options.out, runs)}")
 
 
