@@ -47,6 +47,14 @@ def test_seek_moves_the_playhead(player):
     assert player.cursor == 3
 
 
+def test_each_seek_is_sent_even_to_where_the_cursor_already_is(player):
+    player.seek(3)
+    sent = []
+    player.observe(lambda change: sent.append(change["name"]), ["cursor", "seeks"])
+    player.seek(3)
+    assert sent == ["seeks"]
+
+
 @pytest.mark.parametrize("cycle", [-1, 10_000])
 def test_seek_outside_the_run_names_the_limit(player, cycle):
     with pytest.raises(ValueError, match=rf"cycle is {cycle}.*at most {player._cycles - 1}"):
