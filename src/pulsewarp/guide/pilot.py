@@ -78,7 +78,7 @@ def plan_pilot(workload: Workload, verdict: str, comparison: Comparison) -> Pilo
             "One chip of each: forward and backward on synthetic data; list unsupported operations and "
             "recompilations; compare with float32.",
             "One host of each: 20 steps of warm-up dropped, 100 timed, 3 repeats, median and range; "
-            "compile time apart; `pulsewarp bench` for the bare products.",
+            "compile time apart; the command pulsewarp bench for the bare products.",
             "Your real input pipeline, then eight times the chips with one preemption injected.",
             "Put measured speed and real quotes into the workload, ask again, decide; keep a way back.",
         ),
