@@ -15,7 +15,7 @@ lab: $(VENV)/.installed  ## build the environment, then open JupyterLab on the f
 test: $(NOX)  ## lint, types, floors, tests, notebooks and browsers, in every environment
 	$(NOX)
 
-check: $(NOX)  ## the quick half: lint, types, floors, unit tests on one Python
+check: $(NOX)  ## the quick half: lint, types, floors, unit tests on every Python found
 	$(NOX) --session lint types unit
 
 bench: $(NOX)  ## measure the speed of everything that promises a speed

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from pulsewarp.cli import _build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = ("jax", "jaxlib", "plotly", "ipywidgets", "anywidget", "IPython")
@@ -93,3 +96,48 @@ def test_a_file_without_a_benchmark_would_be_seen(tmp_path: Path) -> None:
     path = tmp_path / "bench_nothing.py"
     path.write_text("def scheduling(): ...\n", encoding="utf-8")
     assert benchmarks_of(path) == []
+
+
+# --- what the pages for people name ------------------------------------------------------------------------
+
+PAGES = ("README.md", "CONTRIBUTING.md")
+# Where a path in a page may start; NAME stands for a file that a contributor adds.
+ROOTS = (ROOT, ROOT / "src" / "pulsewarp", ROOT / "src" / "pulsewarp" / "chips")
+NOT_BUILT_YET = {"stacks/"}
+
+
+def named_in(text: str) -> tuple[set[str], set[str]]:
+    """Return the make targets and the paths that a page names in code or links to."""
+    targets = set(re.findall(r"^make (\w+)|`make (\w+)`", text, flags=re.MULTILINE))
+    spans = {*re.findall(r"`([\w./*-]+)`", text), *re.findall(r"\]\((?!https?:)([^)#]+)\)", text)}
+    paths = {span for span in spans if "/" in span and "NAME" not in span and not span.startswith(".")}
+    return {word for pair in targets for word in pair if word}, paths - NOT_BUILT_YET
+
+
+def not_there(text: str) -> set[str]:
+    """Return what a page names and the checkout does not have."""
+    targets, paths = named_in(text)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    missing = {target for target in targets if f"\n{target}:" not in makefile}
+    return missing | {path for path in paths if not any(any(root.glob(path)) for root in ROOTS)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_only_what_is_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert all(named_in(text))
+    assert not_there(text) == set()
+
+
+def test_a_page_that_names_what_is_gone_would_be_seen() -> None:
+    text = "`make tset`, [a lesson](notebooks/00_start.ipynb), `widgets/kti/`, `make test`, `widgets/kit/`"
+    assert not_there(text) == {"tset", "notebooks/00_start.ipynb", "widgets/kti/"}
+
+
+def test_the_readme_shows_commands_that_parse() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = [line.partition("#")[0].split() for line in text.splitlines() if line.startswith("pulsewarp ")]
+    assert {words[1] for words in shown} == {"doctor", "bench", "advise", "export"}
+    for words in shown:
+        options = _build_parser().parse_all(words[1:])
+        assert options.command == words[1]
