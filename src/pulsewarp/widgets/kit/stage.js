@@ -167,14 +167,15 @@ function play(scene, { root, model, signal }) {
   const foot = h("div", { class: "pw-foot", role: "group", "aria-label": "More" }, tableButton, copyButton.el, helpButton);
 
   const beside = Boolean(picture.panels?.length);
+  const main = h("div", { class: "pw-main" }, frame, picture.legend);
+  const side = beside ? h("div", { class: "pw-side" }, h("div", { class: "pw-panels" }, ...picture.panels ?? [])) : null;
   const body = h("div", { class: `pw-body${picture.snug ? " pw-snug" : ""}${beside ? " pw-beside" : ""}` },
-    h("div", { class: "pw-main" }, frame, picture.legend),
-    beside && h("div", { class: "pw-side" }, h("div", { class: "pw-panels" }, ...picture.panels ?? [])));
+    main, side, caption);
   const shell = h("div", { class: "pw-shell" },
     h("header", { class: "pw-head" }, heading, now, phase,
       h("div", { class: "pw-rules" }, h("p", { class: "pw-rule" }, scene.rule), scene.given && h("p", { class: "pw-given" }, scene.given))),
     body,
-    caption, controls.el, foot, copyButton.text, table, help,
+    controls.el, foot, copyButton.text, table, help,
     picture.after && h("div", { class: "pw-after" }, picture.after), film,
     h("p", { class: "pw-simplified" }, scene.simplified));
   root.replaceChildren(shell);
@@ -251,6 +252,8 @@ function play(scene, { root, model, signal }) {
       const room = picture.snug ? Math.min(wide * 0.76, wide - 354) : wide * 0.66 - 24;
       picture.resize?.(Math.floor(beside && wide >= 880 ? room : wide), wide);
       paint(time.now());
+      // Where the panels are the taller, the sentence fills the room under the picture.
+      body.classList.toggle("pw-low", side !== null && side.offsetHeight > main.offsetHeight + 60);
     });
   }
   paint(time.now());
