@@ -757,10 +757,10 @@ def test_a_dark_scene_is_printed_on_white(show):
 def test_the_time_says_first_and_last_cycle_in_head_bar_and_film(show):
     trace = product()
     page = show(SystolicPlayer(trace, start=5), reduced_motion=True)
-    words = f"cycle 5 of 0 to {trace.cycles - 1}"
+    words = f"cycle 5 (0 to {trace.cycles - 1})"
     assert page.inner_text(".pw-cycle") == words
     assert page.get_attribute(".pw-scrub", "aria-valuetext") == f"{words}, {page.inner_text('.pw-phase')}"
-    assert page.locator(".pw-link").first.inner_text() == f"cycle 0 of 0 to {trace.cycles - 1}"
+    assert page.locator(".pw-link").first.inner_text() == f"cycle 0 (0 to {trace.cycles - 1})"
 
 
 @pytest.mark.parametrize("wide", [1280, 700, 390])

@@ -107,7 +107,7 @@ def differences(page: Any, trace: simt.WarpTrace, cycles: list[int]) -> list[str
     bill = ledger.warp(trace)
     for t in cycles:
         seen = page.evaluate(READ, t)
-        expected: dict[str, Any] = {"cycle": f"cycle {t} of 0 to {trace.cycles - 1}"}
+        expected: dict[str, Any] = {"cycle": f"cycle {t} (0 to {trace.cycles - 1})"}
         expected["issues"] = sorted(
             [u, int(w)] for u in range(seen["first"], t + 1) for w in trace.issued[u] if w >= 0
         )

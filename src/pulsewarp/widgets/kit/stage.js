@@ -147,7 +147,7 @@ function play(scene, { root, model, signal }) {
   const now = h("p", { class: "pw-cycle" });
   const phase = h("p", { class: "pw-phase" });
   // One form in every scene: the cycle by its number, and the first and the last number there is.
-  const clockText = (/** @type {number} */ t) => `${unit} ${t} of 0 to ${time.last}`;
+  const clockText = (/** @type {number} */ t) => `${unit} ${t} (0 to ${time.last})`;
   const caption = h("div", { class: "pw-caption", id: `${prefix}-caption`, "aria-live": "polite" });
   const frame = h("div", {
     class: "pw-picture", tabindex: scene.move ? 0 : null, role: "group",
