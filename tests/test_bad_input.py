@@ -95,6 +95,7 @@ VALUES: list[Row] = [
     ("why_warp", lambda: WARPS.why_warp(0, 7), ("w is 7", "at most 0")),
     ("timed size", lambda: timed(0, 2, 2), ("m is 0", "at least 1")),
     ("no repeats", lambda: timed(repeats=0), ("repeats is 0", "at least 1")),
+    ("repeats without end", lambda: timed(repeats=10**30), ("repeats is 1000", "at most 10000")),
     ("no budget", lambda: timed(budget_seconds=0.0), ("budget_seconds is 0.0", "above 0")),
     ("endless budget", lambda: timed(budget_seconds=INF), ("budget_seconds is inf", "finite")),
     ("swept size", lambda: bench.sweep([-4]), ("-4", "at least 1")),

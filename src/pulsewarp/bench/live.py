@@ -50,6 +50,7 @@ _PRECISION_ALIASES = {
 
 _CHAIN_SECONDS = 0.02  # a chain this long spreads a dispatch of 50 us to a quarter of a percent
 _LONGEST_CHAIN = 20_000
+MOST_REPEATS = 10_000  # all of them are kept, in memory and on disk
 _FEWEST_REPEATS, _MOST_REPEATS = 5, 50
 _ERROR_ROWS = 64
 
@@ -132,7 +133,7 @@ def time_matmul(
     precision : {"default", "high", "highest"}, optional
         JAX's precision, pinned in the program. Left out, JAX's setting is read and then pinned.
     repeats : int, optional
-        Repeats to keep. Left out: at least 5, then until the budget is spent or 50 are done.
+        Repeats to keep, at most 10,000. Left out: at least 5, then until the budget is spent or 50 are done.
     clock : {"device", "call"}
         Which clock.
     seed : int
@@ -166,7 +167,7 @@ def time_matmul(
     clock = choice("clock", clock, CLOCKS)
     seed = whole_number("seed", seed, least=0)
     if repeats is not None:
-        repeats = whole_number("repeats", repeats)
+        repeats = whole_number("repeats", repeats, most=MOST_REPEATS)
     budget_seconds = positive_number("budget_seconds", budget_seconds)
     if precision is not None:
         precision = choice("precision", precision, PRECISIONS)
