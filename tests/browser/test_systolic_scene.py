@@ -29,7 +29,8 @@ def exposed(player, change=None):
         page = page.replace(before, after)
     return page.replace(
         "\nmountPage(",
-        "\nwindow.scene = { ...$systolic, unpack: $kit_wire.unpack }; window.host = $kit_host; mountPage(",
+        "\nwindow.scene = { ...$kit_array, ...$systolic, unpack: $kit_wire.unpack }; "
+        "window.host = $kit_host; mountPage(",
     )
 
 

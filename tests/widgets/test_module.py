@@ -18,8 +18,10 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "kit").mkdir()
     (tmp_path / "kit" / "page.js").write_text("export function mountPage() {}\n")
     _module.join.cache_clear()
+    _module.style.cache_clear()
     yield tmp_path
     _module.join.cache_clear()
+    _module.style.cache_clear()
 
 
 def test_a_joined_scene_has_no_import_and_one_default():
@@ -68,9 +70,18 @@ def test_a_form_the_joiner_does_not_know_is_refused(here, line):
         _module.join("scene.js")
 
 
-def test_style_is_the_kits_then_the_scenes():
-    text = _module.style("systolic.js")
-    assert 0 <= text.index(".pw {") < text.index(".sy {")
+def test_style_is_the_kits_then_that_of_what_is_imported_then_the_scenes(here):
+    (here / "kit" / "kit.css").write_text(".pw {}")
+    (here / "part.css").write_text(".part {}")
+    (here / "other.css").write_text(".other {}")
+    (here / "scene.css").write_text(".scene {}")
+    write(
+        here,
+        scene='import { a } from "./part.js";\nexport default a;\n',
+        part="export const a = 1;\n",
+        other="export const b = 1;\n",
+    )
+    assert _module.style("scene.js") == ".pw {}\n.part {}\n.scene {}"
 
 
 def test_no_style_rule_is_unscoped():

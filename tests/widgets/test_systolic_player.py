@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pulsewarp import ledger, systolic
 from pulsewarp.systolic import PHASES
 from pulsewarp.widgets import _wire
-from pulsewarp.widgets.systolic import LEDGER, SystolicPlayer, pack_trace, telling_cycle
+from pulsewarp.widgets.systolic import LEDGER, SystolicPlayer, pack_runs, pack_trace, telling_cycle
 
 sizes = st.integers(1, 6)
 
@@ -55,6 +55,19 @@ def test_a_shifted_column_is_seen(monkeypatch):
         ),
     )
     assert differences(pack_trace(trace), trace) == ["right"]
+
+
+def test_several_runs_cross_in_one_text():
+    runs = {
+        flow: systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2, dataflow=flow)
+        for flow in ("ws", "os")
+    }
+    header, columns = _wire.unpack(pack_runs("several", {"title": "two"}, runs))
+    assert header["title"] == "two" and list(header["runs"]) == ["ws", "os"]
+    for flow, trace in runs.items():
+        alone, own = _wire.unpack(pack_trace(trace))
+        assert header["runs"][flow].items() <= alone.items()
+        assert all(np.array_equal(columns[f"{flow}.{name}"], values) for name, values in own.items())
 
 
 @given(traces())

@@ -63,8 +63,10 @@ def join(scene: str) -> str:
 
 @cache
 def style(scene: str) -> str:
-    """Return the kit's style sheet followed by the scene's own (``systolic.css`` for ``systolic.js``)."""
-    sheets = [HERE / "kit" / "kit.css", (HERE / scene).with_suffix(".css")]
+    """Return the kit's style sheet, then those beside the files a scene imports, then the scene's own."""
+    order: list[Path] = []
+    _collect(HERE / scene, order, ())
+    sheets = [HERE / "kit" / "kit.css", *(path.with_suffix(".css") for path in order)]
     return "\n".join(sheet.read_text(encoding="utf-8") for sheet in sheets if sheet.exists())
 
 

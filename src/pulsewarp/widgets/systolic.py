@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,29 @@ def pack_trace(trace: SystolicTrace) -> str:
     ValueError
         When the trace keeps no schedule, is not exact in the browser, or would exceed 5 MB.
     """
+    return pack("systolic", *encode(trace))
+
+
+def pack_runs(kind: str, header: Mapping[str, Any], runs: Mapping[str, SystolicTrace]) -> str:
+    """Return the text for several traces on one page; `part` of kit/array.js takes one out by its name.
+
+    Raises
+    ------
+    ValueError
+        As `pack_trace`, for all of them together.
+    """
+    headers: dict[str, Any] = {}
+    columns: dict[str, NDArray[Any]] = {}
+    codings: dict[str, Coding] = {}
+    for name, trace in runs.items():
+        headers[name], own, coding = encode(trace)
+        columns |= {f"{name}.{column}": values for column, values in own.items()}
+        codings |= {f"{name}.{column}": form for column, form in coding.items()}
+    return pack(kind, {**header, "runs": headers}, columns, codings)
+
+
+def encode(trace: SystolicTrace) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, Coding]]:
+    """Return what `readRun` of kit/array.js reads: header, columns, and how each column is coded."""
     schedule = trace.schedule
     _refuse_inexact(trace)
     bill = ledger.systolic(trace)
@@ -168,7 +192,7 @@ def pack_trace(trace: SystolicTrace) -> str:
         "accumulator": str(trace.result.dtype),
         "python": _python(trace),
     }
-    return pack("systolic", header, columns, codings)
+    return header, columns, codings
 
 
 def _keeps_registers(trace: SystolicTrace) -> bool:
