@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 # Tests and the scripts of tools/ belong to no package: what several of them share is imported by its name.
-sys.path += [str(ROOT / folder) for folder in ("tools", "tests/simt", "tests/systolic")]
+sys.path += [str(ROOT / folder) for folder in ("tools", "tests/simt", "tests/systolic", "tests/browser")]
 
 TYPES_CHECKED_AT_RUN_TIME = os.environ.get("PULSEWARP_BEARTYPE") == "1"
 

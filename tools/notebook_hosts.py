@@ -377,6 +377,23 @@ def answers_keyboard(page: Page, scene: ElementHandle) -> bool:
     return (first, shown_cycle(scene)) == (0, 1)
 
 
+def wait_until_quiet(page: Page, visit: Visit) -> None:
+    """Wait until no message has crossed to or from the kernel for a second and a half."""
+    seen = -1
+    while seen != len(visit.messages):
+        seen = len(visit.messages)
+        page.wait_for_timeout(1500)
+
+
+def wait_for_message(page: Page, visit: Visit, message: str, since: int) -> bool:
+    """Tell whether a message crosses, after the first `since` of the visit; wait for it half a minute."""
+    for _ in range(300):
+        if message in visit.messages[since:]:
+            return True
+        page.wait_for_timeout(100)
+    return False
+
+
 def messages_while_playing(page: Page, visit: Visit, scene: ElementHandle) -> list[str]:
     """Play a scene from its first cycle to its last; return what crossed to or from the kernel meanwhile.
 
@@ -386,7 +403,7 @@ def messages_while_playing(page: Page, visit: Visit, scene: ElementHandle) -> li
     scene.focus()
     page.keyboard.press("Home")
     part(scene, SPEED).select_option("15")
-    page.wait_for_timeout(1500)
+    wait_until_quiet(page, visit)
     before = len(visit.messages)
     part(scene, PLAY).click()
     at_end = "([root, bar]) => { const at = root.querySelector(bar); return at.value === at.max; }"

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from scene_page import resize
 
 from pulsewarp import systolic
 from pulsewarp.widgets import _wire
@@ -692,8 +693,7 @@ def test_nothing_overflows_at_any_width(show, trace):
     page = show(SystolicPlayer(trace))
     seek(page, trace.cycles // 2 + 1)
     for wide in (1280, 960, 640, 390):
-        page.set_viewport_size({"width": wide, "height": 800})
-        page.wait_for_timeout(50)
+        resize(page, wide)
         assert page.evaluate("document.documentElement.scrollWidth") <= wide
         spilt = page.eval_on_selector_all(
             ".pw-picture .sy-cell",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scene_page import settle
 
 from pulsewarp import ledger, simt, widgets
 from pulsewarp.widgets import warp as warp_module
@@ -424,7 +425,7 @@ def test_a_scene_that_was_out_of_the_page_comes_back_as_it_was(scene: Any) -> No
     page.emulate_media(color_scheme="light")  # a change of theme draws while nothing has a width
     page.wait_for_function("held.dataset.theme === 'light'")
     page.evaluate("home.append(held)")
-    page.wait_for_timeout(100)
+    settle(page)
     assert page.evaluate(wide) == before != "120px"
 
 

@@ -64,5 +64,4 @@ def test_the_kernel_computes_when_asked_and_the_scene_shows_its_future(
     page.wait_for_function("(root) => root.querySelector('.pw-answer')", arg=question, timeout=30_000)
     assert "Computed\n27 cycles\nSo\n✗ Yours is 2.25 times too low." in question.inner_text()
     scene = shown(opened, 1)
-    page.wait_for_timeout(1500)
-    assert scene.evaluate(INK_AHEAD) > 0
+    page.wait_for_function(f"(scene) => ({INK_AHEAD})(scene) > 0", arg=scene, timeout=30_000)

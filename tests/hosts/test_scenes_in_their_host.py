@@ -47,15 +47,16 @@ def test_nothing_crosses_to_the_kernel_while_a_scene_plays(opened: tuple[Host, P
 
 def test_where_the_playhead_rests_does_reach_the_kernel(opened: tuple[Host, Page, Visit]) -> None:
     # The counter of the test above, seen to count: without this it could be deaf.
+    from notebook_hosts import wait_for_message, wait_until_quiet
+
     _, page, visit = opened
     for scene in scenes_of(opened):
         scene.focus()
         page.keyboard.press("End")
-        page.wait_for_timeout(1500)
+        wait_until_quiet(page, visit)
         before = len(visit.messages)
         page.keyboard.press("Home")
-        page.wait_for_timeout(1500)
-        assert "to kernel: comm_msg" in visit.messages[before:]
+        assert wait_for_message(page, visit, "to kernel: comm_msg", since=before)
 
 
 def test_the_ledger_keeps_its_two_columns(opened: tuple[Host, Page, Visit]) -> None:

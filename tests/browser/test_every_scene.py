@@ -1,0 +1,263 @@
+"""What holds for every scene: widths, keys, table, film strip, access, two views, nothing left behind.
+
+A new player is added to `SCENES`; its own file then tests only what it alone shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scene_page import caption, cycle, opened, resize, seek, settle, two_views
+
+from pulsewarp import simt, systolic, widgets
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+    from pulsewarp.widgets._player import Player
+
+pytestmark = pytest.mark.browser
+
+RNG = np.random.default_rng(3)
+A, B = RNG.integers(-128, 128, (6, 4)).astype(np.int8), RNG.integers(-128, 128, (4, 4)).astype(np.int8)
+MANY = np.ones((40, 32), np.int8)
+
+
+def warps() -> simt.WarpTrace:
+    return simt.simulate([simt.load_compute(2, 3, load_latency=20)] * 8, policy="lrr")
+
+
+#: One run of ordinary size for every scene, made when a test needs it.
+SCENES: dict[str, Callable[[], Player]] = {
+    "systolic": lambda: widgets.SystolicPlayer(systolic.simulate(A, B, rows=4, cols=4)),
+    "systolic, large": lambda: widgets.SystolicPlayer(systolic.simulate(MANY, MANY.T, rows=32, cols=32)),
+    "warp": lambda: widgets.WarpPlayer(warps()),
+}
+
+every_scene = pytest.mark.parametrize("make", SCENES.values(), ids=SCENES)
+Open = Callable[..., "Page"]
+Make = Callable[[], "Player"]
+
+
+def last(page: Page) -> int:
+    return int(page.get_attribute(".pw-scrub", "max") or -1)
+
+
+# -------------------------------------------------------------------------------------- the first frame
+
+
+@every_scene
+def test_the_first_frame_teaches_and_nothing_moves_by_itself(make: Make, open_html: Open) -> None:
+    player = make()
+    page = opened(open_html, player)
+    assert cycle(page) == player.cursor
+    for part in ("h3", ".pw-rule", ".pw-cycle", ".pw-phase", ".pw-simplified"):
+        assert page.locator(part).first.inner_text().strip(), part
+    assert page.locator(".pw-rule").first.inner_text().startswith("Rule: ")
+    assert all(sentence.endswith(".") for sentence in caption(page)) and caption(page)
+    assert page.locator(".pw-legend").first.is_visible()
+    assert page.evaluate("left.frames.size") == 0
+    assert page.get_attribute(".pw", "data-playing") == "false"
+
+
+@every_scene
+def test_the_sentence_changes_with_the_frame(make: Make, open_html: Open) -> None:
+    page = opened(open_html, make())
+    told = set()
+    for t in np.unique(np.linspace(0, last(page), 9).astype(int)):
+        seek(page, int(t))
+        assert all(sentence.endswith(".") for sentence in caption(page)), (t, caption(page))
+        assert "undefined" not in " ".join(caption(page)) and "NaN" not in " ".join(caption(page))
+        told.add(" ".join(caption(page)))
+    assert len(told) >= 3, told
+
+
+# -------------------------------------------------------------------------------------- widths
+
+
+def overflow(page: Page) -> list[str]:
+    """Name what reaches beyond the page's edge, unless it scrolls by itself; empty when all fits."""
+    wide: list[str] = page.evaluate(
+        """() => {
+          const edge = document.documentElement.clientWidth + 0.5;
+          const { scrollWidth } = document.documentElement;
+          const out = scrollWidth > edge ? [`page ${scrollWidth}`] : [];
+          const parts = ["button", "select", "input", ".pw-panel", ".pw-caption", "h3", "svg", "canvas"];
+          for (const one of document.querySelectorAll(parts.map((part) => `.pw ${part}`).join())) {
+            const { width, right } = one.getBoundingClientRect();
+            if (!width || right <= edge || one.closest(".pw-scrolls")) continue;
+            out.push(`${one.tagName} ${one.className?.baseVal ?? one.className}`);
+          }
+          return out;
+        }"""
+    )
+    return wide
+
+
+@every_scene
+def test_nothing_overflows_at_any_width(make: Make, open_html: Open) -> None:
+    page = opened(open_html, make())
+    for wide in (1280, 960, 640, 390):
+        resize(page, wide)
+        for t in (0, last(page) // 2, last(page)):
+            seek(page, t)
+            assert overflow(page) == [], (wide, t)
+
+
+def test_what_is_too_wide_is_seen(open_html: Open) -> None:
+    page = opened(open_html, SCENES["systolic"](), viewport=(390, 800))
+    page.add_style_tag(content=".pw .pw-caption { width: 500px !important }")
+    settle(page)
+    assert overflow(page) != []
+
+
+@every_scene
+def test_words_are_large_enough_to_read(make: Make, open_html: Open) -> None:
+    """11 px the least, anywhere: what is smaller cannot be read at the back of a room."""
+    for width in (1280, 390):
+        page = opened(open_html, make(), viewport=(width, 900))
+        small = page.evaluate(
+            """() => [...document.querySelectorAll(".pw *")].filter((one) => one.getClientRects().length
+                && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())
+                && parseFloat(getComputedStyle(one).fontSize) < 11)
+              .map((one) => `${one.tagName} ${one.getAttribute("class")}: ${one.textContent}`)"""
+        )
+        assert small == [], width
+
+
+# -------------------------------------------------------------------------------------- hands and keys
+
+
+@every_scene
+def test_keys_step_jump_play_and_pause(make: Make, open_html: Open) -> None:
+    page = opened(open_html, make())
+    page.focus(".pw")
+    for key, wanted in [
+        ("Home", 0),
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("End", last(page)),
+    ]:
+        page.keyboard.press(key)
+        assert cycle(page) == wanted, key
+    page.keyboard.press("Home")
+    page.keyboard.press("Shift+ArrowRight")
+    assert cycle(page) > 0, "a chapter to go to"
+    page.keyboard.press("Home")
+    page.keyboard.press(" ")
+    page.wait_for_function("Number(document.querySelector('.pw').dataset.cycle) > 0")
+    page.keyboard.press(" ")
+    assert page.get_attribute(".pw", "data-playing") == "false"
+
+
+@every_scene
+def test_tab_reaches_every_control_and_shows_where_it_is(make: Make, open_html: Open) -> None:
+    page = opened(open_html, make())
+    controls = page.evaluate(
+        """() => [...document.querySelectorAll(".pw button, .pw select, .pw input")]
+          .filter((one) => one.getClientRects().length && !one.disabled
+            && !(one.type === "radio" && !one.checked) && one.tabIndex >= 0).length"""
+    )
+    reached = set()
+    for _ in range(controls + 12):
+        page.keyboard.press("Tab")
+        state = page.evaluate(
+            """() => { const one = document.activeElement;
+              if (!one?.closest(".pw") || !one.matches("button, select, input")) return null;
+              const style = getComputedStyle(one);
+              const shown = style.outlineStyle !== "none" || style.boxShadow !== "none";
+              return [[...document.querySelectorAll(".pw *")].indexOf(one), shown]; }"""
+        )
+        if state:
+            assert state[1], "focus that cannot be seen"
+            reached.add(state[0])
+    assert len(reached) >= controls
+
+
+@every_scene
+def test_the_table_is_the_frame_in_words(make: Make, open_html: Open) -> None:
+    page = opened(open_html, make())
+    page.get_by_role("button", name="Table").click()
+    said = set()
+    for t in (0, last(page) // 2, last(page)):
+        seek(page, t)
+        assert page.locator(".pw-drawer table tbody tr").count() >= 1
+        assert page.locator(".pw-drawer table caption").inner_text().strip()
+        said.add(page.locator(".pw-drawer table").inner_text())
+    assert len(said) >= 2, "the table follows the playhead"
+
+
+@every_scene
+def test_reduced_motion_steps_and_shows_the_film(make: Make, open_html: Open) -> None:
+    page = opened(open_html, make(), reduced_motion=True)
+    stills = page.locator(".pw-film figure")
+    assert stills.count() >= 3
+    before = cycle(page)
+    if before == last(page):
+        page.get_by_role("button", name="First").first.click()
+        before = 0
+    page.get_by_role("button", name="Step", exact=True).click()
+    assert cycle(page) == before + 1
+    assert page.evaluate("left.frames.size") == 0
+    assert (
+        page.eval_on_selector_all(
+            ".pw-still", "(all) => all.filter((x) => x.scrollWidth > x.clientWidth + 1).length"
+        )
+        == 0
+    )
+
+
+# -------------------------------------------------------------------------------------- access and lifetime
+
+
+@every_scene
+@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)], ids=["light", "dark phone"])
+def test_no_serious_accessibility_finding(
+    make: Make, dark: bool, width: int, open_html: Open, serious: Callable[[Page], list[Any]]
+) -> None:
+    page = opened(open_html, make(), dark=dark, viewport=(width, 900), reduced_motion=True)
+    for name in ("Table", "Help"):
+        page.get_by_role("button", name=name).click()
+    assert serious(page) == []
+
+
+@every_scene
+def test_views_move_apart_share_no_id_and_leave_nothing(make: Make, open_html: Open) -> None:
+    page = two_views(open_html, make())
+    page.locator("#one .pw").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.locator("#two .pw").focus()
+    page.keyboard.press("Home")
+    shown = page.eval_on_selector_all(".pw", "all => all.map((one) => one.dataset.cycle)")
+    assert shown == ["1", "0"]
+    ids = page.eval_on_selector_all("[id]", "all => all.map((one) => one.id)")
+    assert len(ids) == len(set(ids))
+    page.keyboard.press(" ")
+    page.wait_for_function("left.frames.size > 0")
+    page.evaluate("ends.forEach((end) => end.abort())")
+    assert page.evaluate("[left.frames.size, left.observers.size, left.outside.length, heard()]") == [
+        0,
+        0,
+        0,
+        0,
+    ]
+    assert page.locator(".pw").count() == 0
+
+
+@every_scene
+def test_nothing_crosses_while_it_plays(make: Make, open_html: Open) -> None:
+    page = two_views(open_html, make())
+    page.locator("#one .pw").focus()
+    page.keyboard.press("Home")
+    page.wait_for_function("saved.length > 0 || model.get('cursor') === 0")
+    page.locator("#one .pw-select").first.select_option(index=3)
+    page.evaluate("saved.length = 0")
+    page.keyboard.press(" ")
+    page.wait_for_function("Number(document.querySelector('#one .pw').dataset.cycle) >= 2")
+    while_playing = page.get_attribute("#one .pw", "data-playing") == "true"
+    assert page.evaluate("saved") == [] or not while_playing
