@@ -124,6 +124,8 @@ def test_a_range_of_energy_has_no_single_value() -> None:
         _ = chips.energy_fact("tpu_v4_vs_a100_speed").value
     with pytest.raises(ValueError, match=r"Unknown energy fact .*Did you mean 'fp32_multiply_45nm'"):
         chips.energy_fact("fp32_multiply_45_nm")
+    with pytest.raises(ValueError, match=r"int8 multiply is given in J/op, which counts no bits"):
+        _ = chips.energy_fact("int8_multiply_45nm").joules_per_byte
 
 
 @pytest.mark.wrong_type

@@ -324,6 +324,7 @@ def test_a_faulty_price_is_refused(old: str, new: str, sentence: str, plant: Pla
         read_prices(folder, load())
 
 
+SRAM_8_KB = 'value = 5\nunit = "pJ/access"\naccess_bits = 32\n'
 INT8_MULTIPLY = '[int8_multiply_45nm]\nitem = "int8 multiply"\nprocess_node = "45 nm"\nvalue = 0.2\n'
 
 
@@ -347,6 +348,17 @@ INT8_MULTIPLY = '[int8_multiply_45nm]\nitem = "int8 multiply"\nprocess_node = "4
         ),
         ('source = "oconnor_2017"\n', "", r"hbm2_stack_access = 3.97 has no source"),
         ('unit = "pJ/bit"', 'unit = "pJ/byte"', r"hbm2_stack_access.unit = 'pJ/byte' must be one of"),
+        (
+            SRAM_8_KB,
+            SRAM_8_KB.replace("access_bits = 32\n", ""),
+            r"sram_read_8_kb.*.access_bits = None must be a whole number",
+        ),
+        (SRAM_8_KB, SRAM_8_KB.replace("32", "0"), r"sram_read_8_kb.*.access_bits = 0 must be a whole"),
+        (
+            INT8_MULTIPLY,
+            INT8_MULTIPLY + "access_bits = 8\n",
+            r"int8_multiply_45nm.access_bits = 8 .* where the unit is \"pJ/access\"",
+        ),
         ('chip = "tpu_8i"', 'chip = "tpu_9i"', r"tpu_8i_sram_vs_hbm_per_bit.chip = 'tpu_9i' must be one of"),
     ],
 )

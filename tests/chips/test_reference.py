@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -278,6 +279,17 @@ def test_every_published_energy_is_carried_or_computed() -> None:
         fact = by_item[row["item"], row["process_node"]]
         assert (fact.unit, fact.basis) == (unit, row["basis"])
         assert fact.value == pytest.approx(float(row["value"]) * factor, rel=1e-12)
+        if fact.unit == "J/access":
+            assert f"{fact.access_bits}-bit" == row["basis"].split()[0].rstrip(",")
+
+
+@pytest.mark.parametrize("fact_id", ["dram_read_32_bit_word_45nm", "hbm2_stack_access"])
+def test_the_energy_of_a_byte_is_what_the_note_says(fact_id: str) -> None:
+    fact = chips.energy_fact(fact_id)
+    noted = re.match(r"([\d.]+) pJ a byte", fact.note or "")
+    assert noted is not None
+    low, high = fact.joules_per_byte
+    assert low == high == pytest.approx(float(noted[1]) * 1e-12, rel=2e-3)  # the note is rounded
 
 
 def test_energy_over_peak_is_computed_as_collected() -> None:

@@ -40,6 +40,7 @@ _FIELDS = (
     "low",
     "high",
     "unit",
+    "access_bits",
     "basis",
     "source",
     "confidence",
@@ -59,6 +60,8 @@ class EnergyFact:
         The range, equal for a single value; `low` is None where only "up to" is claimed.
     unit
         "J/op", "J/access", "J/bit", "W", or "x" for a ratio.
+    access_bits
+        How many bits one access moves where the unit is "J/access", else None.
     basis
         What the figure counts: an operation, an access of so many bits, a measured chip, a claim.
     process_node, chip_id
@@ -72,6 +75,7 @@ class EnergyFact:
     low: float | None
     high: float
     unit: str
+    access_bits: int | None
     basis: str
     process_node: str | None
     chip_id: str | None
@@ -87,6 +91,19 @@ class EnergyFact:
                 f"{self.item} is a range from {self.low} to {self.high} {self.unit}; use low and high."
             )
         return self.high
+
+    @property
+    def joules_per_byte(self) -> tuple[float, float]:
+        """Low and high of the energy of a byte moved, in J/B, every bit of an access used.
+
+        A ValueError for a figure that counts no bits.
+        """
+        bits = 1 if self.unit == "J/bit" else self.access_bits
+        if bits is None or self.low is None:
+            raise ValueError(
+                f"{self.item} is given in {self.unit}, which counts no bits; use low and high as they are."
+            )
+        return self.low * 8 / bits, self.high * 8 / bits
 
 
 @cache
@@ -121,6 +138,9 @@ def _fact(place: Place, key: str, table: Table, source: Source) -> EnergyFact:
         place.refuse(
             {name: float(table[name]) for name in given}, "must state value, or low and high, or high alone."
         )
+    bits = table.get("access_bits")
+    if (bits is None) == (unit == "J/access") or (bits is not None and (type(bits) is not int or bits < 1)):
+        place.at("access_bits").refuse(bits, 'must be a whole number where the unit is "pJ/access" only.')
     bounds = {name: float(number(place.at(name), table[name]).scaleb(-shift)) for name in given}
     required = {name: text(place.at(name), table.get(name)) for name in ("item", "basis", "confidence")}
     optional = {
@@ -131,6 +151,7 @@ def _fact(place: Place, key: str, table: Table, source: Source) -> EnergyFact:
         low=bounds.get("value", bounds.get("low")),
         high=bounds.get("value", bounds.get("high", 0.0)),
         unit=unit,
+        access_bits=bits,
         source=source,
         process_node=optional.get("process_node"),
         chip_id=optional.get("chip"),
