@@ -22,7 +22,16 @@ MOST_EXITS = 2**14
 #: Whole numbers are exact in a browser up to here.
 EXACT = 2**53
 
-LEDGER = ("macs", "reads_a", "reads_b", "writes_out", "hops", "decisions", "idle_cell_cycles")
+LEDGER = (
+    "macs",
+    "reads_a",
+    "reads_b",
+    "reads_partial",
+    "writes_out",
+    "hops",
+    "decisions",
+    "idle_cell_cycles",
+)
 
 
 class SystolicPlayer(Player):
@@ -126,8 +135,15 @@ def pack_trace(trace: SystolicTrace) -> str:
     return pack("systolic", *encode(trace))
 
 
-def pack_runs(kind: str, header: Mapping[str, Any], runs: Mapping[str, SystolicTrace]) -> str:
+def pack_runs(
+    kind: str,
+    header: Mapping[str, Any],
+    runs: Mapping[str, SystolicTrace],
+    shared: Mapping[str, NDArray[Any]] | None = None,
+) -> str:
     """Return the text for several traces on one page; `part` of kit/array.js takes one out by its name.
+
+    Columns of no single run are `shared`.
 
     Raises
     ------
@@ -135,7 +151,7 @@ def pack_runs(kind: str, header: Mapping[str, Any], runs: Mapping[str, SystolicT
         As `pack_trace`, for all of them together.
     """
     headers: dict[str, Any] = {}
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, NDArray[Any]] = dict(shared or {})
     codings: dict[str, Coding] = {}
     for name, trace in runs.items():
         headers[name], own, coding = encode(trace)
@@ -251,11 +267,15 @@ def _python(trace: SystolicTrace) -> str:
     """Return code that makes the run again: with its numbers where they fit on a line or two."""
     call = f"systolic.simulate(a, b, rows={trace.rows}, cols={trace.cols}, dataflow={trace.dataflow!r})"
     head = "import numpy as np\nfrom pulsewarp import systolic, widgets\n"
+    return f"{head}{operand_lines(trace)}widgets.SystolicPlayer({call})"
+
+
+def operand_lines(trace: SystolicTrace) -> str:
+    """Return lines of Python that make `a` and `b` again; for large ones a comment with shape and type."""
     if trace.a.size + trace.b.size > 160:
         shape = f"a: ({trace.m}, {trace.k}) {trace.a.dtype}, b: ({trace.k}, {trace.n}) {trace.b.dtype}"
-        return f"{head}# {shape}, as you made them\nwidgets.SystolicPlayer({call})"
-    operands = "".join(
+        return f"# {shape}, as you made them\n"
+    return "".join(
         f"{name} = np.array({_plain(trace, value).tolist()}, {_plain(trace, value).dtype.name!r})\n"
         for name, value in (("a", trace.a), ("b", trace.b))
     )
-    return f"{head}{operands}widgets.SystolicPlayer({call})"

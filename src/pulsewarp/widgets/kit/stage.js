@@ -33,6 +33,7 @@ import { unpack } from "./wire.js";
  * @property {(width: number, whole: number) => void} [resize] called before the first `show` and when the width the
  *   picture may take, or that of the whole scene, changes
  * @property {boolean} [snug] the picture keeps the width it draws itself; the panels take all the rest
+ * @property {boolean} [wide] the picture takes the whole width; the sentence and then the panels stand below it
  */
 /**
  * @typedef {object} Tools what `mount` is given
@@ -166,10 +167,11 @@ function play(scene, { root, model, signal }) {
   const copyButton = copier(scene.python, signal);
   const foot = h("div", { class: "pw-foot", role: "group", "aria-label": "More" }, tableButton, copyButton.el, helpButton);
 
-  const beside = Boolean(picture.panels?.length);
+  const panels = picture.panels ?? [];
+  const beside = panels.length > 0 && !picture.wide;
   const main = h("div", { class: "pw-main" }, frame, picture.legend);
-  const side = beside ? h("div", { class: "pw-side" }, h("div", { class: "pw-panels" }, ...picture.panels ?? [])) : null;
-  const body = h("div", { class: `pw-body${picture.snug ? " pw-snug" : ""}${beside ? " pw-beside" : ""}` },
+  const side = panels.length ? h("div", { class: "pw-side" }, h("div", { class: "pw-panels" }, ...panels)) : null;
+  const body = h("div", { class: `pw-body${picture.snug ? " pw-snug" : ""}${beside ? " pw-beside" : ""}${picture.wide ? " pw-wide" : ""}` },
     main, side, caption);
   const shell = h("div", { class: "pw-shell" },
     h("header", { class: "pw-head" }, heading, now, phase,
@@ -253,7 +255,7 @@ function play(scene, { root, model, signal }) {
       picture.resize?.(Math.floor(beside && wide >= 880 ? room : wide), wide);
       paint(time.now());
       // Where the panels are the taller, the sentence fills the room under the picture.
-      body.classList.toggle("pw-low", side !== null && side.offsetHeight > main.offsetHeight + 60);
+      body.classList.toggle("pw-low", beside && side !== null && side.offsetHeight > main.offsetHeight + 60);
     });
   }
   paint(time.now());
