@@ -20,6 +20,7 @@ import { h, s, set, write } from "./dom.js";
 /**
  * @typedef {object} Wrong says which values are not what they should be; the picture marks them
  * @property {(t: number, r: number, c: number) => boolean} [cell] the sum in this cell after clock edge t
+ * @property {(t: number, r: number, c: number, register: Register) => boolean} [register] one register of it
  * @property {(m: number, n: number) => boolean} [result] this element of C as it left
  */
 
@@ -28,6 +29,8 @@ export const REGISTERS = /** @type {Register[]} */ (["held", "right", "down"]);
 export const WINDOW = 5;
 /** Up to this many rows and columns all values are shown. */
 export const VALUES_UP_TO = 8;
+/** A cell in which nothing is. @type {Cell} */
+export const EMPTY = { held: 0, right: 0, down: 0, heldIndex: -1, rightIndex: -1, downIndex: -1, active: false };
 
 // ---------------------------------------------------------------------------------------------- the run
 
@@ -456,8 +459,9 @@ export function makeCell(run, place, r, c, hatch) {
  * @param {Run} run @param {ReturnType<typeof makeCell>} view @param {Cell} cell @param {boolean} chosen
  * @param {{right: boolean, down: boolean}} leaves whether each moving value hops to a neighbour next
  * @param {boolean} [wrong] its sum is not what it should be
+ * @param {(register: Register) => boolean} [off] which of its registers are not
  */
-export function drawCell(run, view, cell, chosen, leaves, wrong = false) {
+export function drawCell(run, view, cell, chosen, leaves, wrong = false, off) {
   const state = cell.active ? "working" : cell.heldIndex >= 0 || cell.downIndex >= 0 || cell.rightIndex >= 0 ? "holding" : "empty";
   set(view.node, { "data-state": state, "data-wrong": wrong || null });
   set(view.cross, { visibility: wrong ? "visible" : "hidden" });
@@ -468,6 +472,7 @@ export function drawCell(run, view, cell, chosen, leaves, wrong = false) {
     const letter = run.roles[register];
     const word = view.form === "compact" || view.form === "bare" ? "" : letter === "c" && view.form === "full" ? "sum " : `${letter} `;
     write(view.texts[register], index < 0 ? "" : word + short(cell[register]));
+    set(view.texts[register], { "data-wrong": (index >= 0 && off?.(register)) || null });
   }
   if (view.form === "full") write(view.product, cell.active ? `${short(cell.right)} × ${short(run.loads ? cell.held : cell.down)}` : "");
   // A frame round the value that stays: the mark of "stationary" that needs no colour.
@@ -512,11 +517,12 @@ export function makeHatch(id) {
 /**
  * The array with its queues and exits; for a large array the window of values.
  * @param {Run} run
- * @param {{prefix: string, still?: boolean, ahead?: number, wrong?: Wrong}} look `prefix`: for ids, its own for each
- *   array of a view; `still`: no queues, no exits; `ahead`: at most so many steps of the queue
+ * @param {{prefix: string, still?: boolean, ahead?: number, wrong?: Wrong, covered?: () => boolean, chars?: Record<Letter, number>}} look `prefix`: for ids, its own for each
+ *   array of a view; `still`: no queues, no exits; `ahead`: at most so many steps of the queue; `covered`: whether
+ *   the registers are out of sight, so that only what enters and leaves is seen; `chars`: the widest text of each
+ *   matrix, where several arrays are to be drawn alike
  */
-export function makeArray(run, { prefix, still = false, ahead, wrong }) {
-  const chars = textWidths(run);
+export function makeArray(run, { prefix, still = false, ahead, wrong, covered, chars = textWidths(run) }) {
   const hatch = `${prefix}-hatch`;
   const pattern = makeHatch(hatch);
   const svg = s("svg", { class: "sy-array", "aria-hidden": "true" });
@@ -582,14 +588,16 @@ export function makeArray(run, { prefix, still = false, ahead, wrong }) {
     if (!place) return;
     const { rows, cols, chip, slots, cellW, cellH } = place;
     const at = windowAt(run, selected, place.span);
+    const dark = covered?.() ?? false;
+    set(svg, { "data-covered": dark || null });
     for (let r = 0; r < rows; r++) {
       for (let c = 0; c < cols; c++) {
-        const cell = run.cell(t, at.top + r, at.left + c);
+        const cell = dark ? EMPTY : run.cell(t, at.top + r, at.left + c);
         const chosen = selected.length === 2 && selected[0] === at.top + r && selected[1] === at.left + c;
         drawCell(run, cells[r * cols + c], cell, chosen, {
           right: cell.rightIndex >= 0 && c < cols - 1,
           down: cell.downIndex >= 0 && r < rows - 1,
-        }, wrong?.cell?.(t, at.top + r, at.left + c));
+        }, !dark && wrong?.cell?.(t, at.top + r, at.left + c), (register) => wrong?.register?.(t, at.top + r, at.left + c, register) ?? false);
       }
     }
     numbers.forEach((number, i) => write(number, i < cols ? at.left + i : at.top + i - cols));
