@@ -173,9 +173,9 @@ def test_the_hosts_theme_wins_over_the_systems(kit, system):
     assert kit.evaluate("el.dataset.theme") == system
     for where, name, value, wanted in THEMES:
         kit.evaluate(f"document.{where}.setAttribute('{name}', '{value}')")
-        kit.wait_for_function(f"el.dataset.theme === '{wanted}'", timeout=2000)
+        kit.wait_for_function(f"el.dataset.theme === '{wanted}'")
         kit.evaluate(f"document.{where}.removeAttribute('{name}')")
-        kit.wait_for_function(f"el.dataset.theme === '{system}'", timeout=2000)
+        kit.wait_for_function(f"el.dataset.theme === '{system}'")
     kit.evaluate("stop.abort()")
     assert kit.evaluate("[left.observers.size, left.outside.length]") == [0, 0]
 

@@ -41,8 +41,8 @@ def show(open_html):
 
     def open_player(player, *, change=None, **settings):
         page = open_html(exposed(player, change), **settings)
-        page.wait_for_selector(".pw-shell", timeout=5000)
-        page.wait_for_function("document.querySelector('.pw').dataset.cycle !== undefined", timeout=5000)
+        page.wait_for_selector(".pw-shell")
+        page.wait_for_function("document.querySelector('.pw').dataset.cycle !== undefined")
         return page
 
     return open_player
@@ -363,7 +363,7 @@ def test_it_opens_paused_at_the_telling_cycle_and_plays_from_the_beginning(show)
     page.select_option(".pw-select", "15")
     page.get_by_role("button", name="Play from 0").click()
     assert cycle(page) < player.cursor
-    page.wait_for_function("document.querySelector('.pw').dataset.cycle !== '0'", timeout=5000)
+    page.wait_for_function("document.querySelector('.pw').dataset.cycle !== '0'")
     page.get_by_role("button", name="Pause").click()
     stopped = cycle(page)
     page.wait_for_timeout(200)
@@ -374,9 +374,7 @@ def test_it_plays_to_its_end(show):
     trace = product(m=2, k=2, n=2, rows=2, cols=2)
     page = show(SystolicPlayer(trace, start=0, rate=30))
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function(
-        f"document.querySelector('.pw').dataset.cycle === '{trace.cycles - 1}'", timeout=5000
-    )
+    page.wait_for_function(f"document.querySelector('.pw').dataset.cycle === '{trace.cycles - 1}'")
     assert page.get_attribute(".pw", "data-playing") == "false"
 
 
@@ -543,7 +541,7 @@ def test_two_views_of_one_model_are_independent(two_views):
     page = two_views
     page.locator(".pw").nth(0).focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("saved.length === 1", timeout=3000)
+    page.wait_for_function("saved.length === 1")
     assert page.evaluate(CYCLES) == [4, 3]
     assert page.evaluate("model.get('cursor')") == 4
 
@@ -556,7 +554,7 @@ def test_python_seeks_in_every_view(two_views):
 def test_python_seeks_a_view_that_plays_to_where_the_cursor_already_is(two_views):
     two_views.locator(".pw-select").nth(0).select_option("15")
     two_views.get_by_role("button", name="Play").nth(0).click()
-    two_views.wait_for_function(CYCLES + "[0] > 6", timeout=5000)
+    two_views.wait_for_function(CYCLES + "[0] > 6")
     two_views.get_by_role("button", name="Pause").nth(0).click()
     assert two_views.evaluate("model.get('cursor')") == 3  # what is saved comes later
     two_views.evaluate("model.set('seeks', 1)")
@@ -632,18 +630,16 @@ def test_nothing_crosses_while_it_plays(two_views):
     page = two_views
     page.locator(".pw-select").nth(0).select_option("15")
     page.get_by_role("button", name="Play").nth(0).click()
-    page.wait_for_function("Number(document.querySelector('.pw').dataset.cycle) > 8", timeout=5000)
+    page.wait_for_function("Number(document.querySelector('.pw').dataset.cycle) > 8")
     assert page.evaluate("saved") == []
     page.get_by_role("button", name="Pause").nth(0).click()
-    page.wait_for_function("saved.length === 1", timeout=3000)
+    page.wait_for_function("saved.length === 1")
 
 
 def test_another_trace_is_shown_in_the_same_view(two_views):
     other = product("os")
     two_views.evaluate("(text) => model.set('trace', text)", pack_trace(other))
-    two_views.wait_for_function(
-        "document.querySelector('h3')?.textContent.startsWith('Output')", timeout=3000
-    )
+    two_views.wait_for_function("document.querySelector('h3')?.textContent.startsWith('Output')")
     assert two_views.locator(".pw-shell").count() == 2
 
 
@@ -651,14 +647,14 @@ def test_off_screen_it_stops_drawing(show):
     page = show(SystolicPlayer(product(m=40), start=0, rate=30))
     page.evaluate("document.body.style.paddingBottom = '5000px'")
     page.get_by_role("button", name="Play").click()
-    page.wait_for_function("Number(document.querySelector('.pw').dataset.cycle) > 2", timeout=5000)
+    page.wait_for_function("Number(document.querySelector('.pw').dataset.cycle) > 2")
     page.evaluate("scrollTo(0, 5000)")
-    page.wait_for_function("left.frames.size === 0", timeout=3000)
+    page.wait_for_function("left.frames.size === 0")
     stood = cycle(page)
     page.wait_for_timeout(300)
     assert cycle(page) == stood and page.get_attribute(".pw", "data-playing") == "true"
     page.evaluate("scrollTo(0, 0)")
-    page.wait_for_function(f"Number(document.querySelector('.pw').dataset.cycle) > {stood}", timeout=5000)
+    page.wait_for_function(f"Number(document.querySelector('.pw').dataset.cycle) > {stood}")
 
 
 def test_a_trace_that_cannot_be_read_says_so(open_html):
@@ -742,7 +738,7 @@ def test_without_reduced_motion_there_is_no_film_but_print_has_it(show):
     page = show(SystolicPlayer(product()))
     assert not page.locator(".pw-film").is_visible()
     page.emulate_media(media="print")
-    page.wait_for_selector(".pw-film figure", state="visible", timeout=3000)
+    page.wait_for_selector(".pw-film figure", state="visible")
     assert not page.locator(".pw-transport").is_visible()
 
 
