@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import math
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsewarp import systolic
-from pulsewarp.systolic import cost
+from pulsewarp.systolic import busy, cost
 
 REFERENCE = Path(__file__).parents[1] / "reference"
 
@@ -88,21 +89,44 @@ def test_every_stonne_row_is_exact() -> None:
     assert (len(rows), wrong) == (150, [])
 
 
-@pytest.mark.parametrize("name", ["systolic_gemm.csv", "stonne_os_gemm.csv"])
-def test_the_rows_would_notice_a_fold_too_few(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = cost._count
+# Faults in the counting, each a change of one expression, and the files of rows that must notice.
+ROWS = {
+    "systolic_gemm.csv": lambda row: agrees_with_scalesim(row, gemm_of(row, "scalesim", row["dataflow"])),
+    "systolic_conv.csv": lambda row: agrees_with_scalesim(row, conv_of(row)),
+    "stonne_os_gemm.csv": lambda row: gemm_of(row, "stonne", "os").cycles == int(row["stonne_cycles"]),
+}
+COUNTING_FAULTS = {
+    "a row of folds dropped": ("-(-row_extent // rows)", "max(1, row_extent // rows)"),
+    "a column of folds dropped": ("-(-col_extent // cols)", "max(1, col_extent // cols)"),
+    "a fold too many": ("folds = row_tiles * col_tiles", "folds = row_tiles * col_tiles + 1"),
+    "loading forgotten": ("per_fold = 2 * rows + cols", "per_fold = rows + cols"),
+    "skew forgotten": ("2 * rows + cols + stream - 2", "2 * rows + stream"),
+    "a cycle late": ("cycles = folds * per_fold - 1", "cycles = folds * per_fold"),
+    "drain counted": ("if not flow.loads:", "if False:"),
+    "held read again": ("flow.held: 1", "flow.held: col_tiles"),
+    "moving read once": ("flow.right: col_tiles", "flow.right: 1"),
+    "sums written once": ("flow.down: row_tiles", "flow.down: 1"),
+}
+STONNE_FAULTS = {
+    "a cut tile dropped": ("(row_extent % rows, 1)", "(0, 1)"),
+    "a cut tile as large as any": ("(row_extent % rows, 1)", "(rows, row_extent % rows > 0)"),
+    "the lone row forgotten": (" - (r == 1 or c == 1)", ""),
+}
 
-    def one_row_tile_less(flow: Any, sizes: dict[Any, int], *rest: Any) -> systolic.GemmCost:
-        short = dict(sizes)
-        short[flow.row_axis] = max(1, sizes[flow.row_axis] - rest[0])
-        return honest(flow, short, *rest)
 
-    monkeypatch.setattr(cost, "_count", one_row_tile_less)
-    row = next(row for row in rows_of(name) if int(row["M"]) > int(row["rows"]) < int(row["K"]))
-    if name == "systolic_gemm.csv":
-        assert not agrees_with_scalesim(row, gemm_of(row, "scalesim", row["dataflow"]))
-    else:
-        assert gemm_of(row, "stonne", "os").cycles != int(row["stonne_cycles"])
+@pytest.mark.parametrize("name", [*COUNTING_FAULTS, *STONNE_FAULTS])
+def test_the_rows_notice_a_fault_in_the_counting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stonne = name in STONNE_FAULTS
+    before, after = (COUNTING_FAULTS | STONNE_FAULTS)[name]
+    function = cost._stonne_cycles if stonne else cost._count
+    source = inspect.getsource(function)
+    assert source.count(before) == 1
+    faulty: dict[str, Any] = {}
+    exec(source.replace(before, after), {**vars(cost)}, faulty)
+    monkeypatch.setattr(cost, function.__name__, faulty[function.__name__])
+    for file, agrees in ROWS.items():
+        if file.startswith("stonne") == stonne:
+            assert not all(agrees(row) for row in rows_of(file)), file
 
 
 SIZE = st.integers(1, 9)
@@ -163,6 +187,156 @@ def test_repr_is_short_and_stable() -> None:
     assert repr(systolic.gemm(m=10, k=4, n=4, rows=4, cols=4)) == (
         "GemmCost(ws, 4x4 cells, 10x4 by 4x4: 1 fold, 20 cycles, 50.0 % used, convention register)"
     )
+    assert repr(systolic.gemm(m=10, k=8, n=4, rows=4, cols=4, overlap=True)) == (
+        "GemmCost(ws, 4x4 cells, 10x8 by 8x4: 2 overlapping folds, 30 cycles, 66.7 % used, "
+        "convention register)"
+    )
+
+
+# --- which cells work when, and folds that overlap --------------------------------------------------------
+
+FLOWS = st.sampled_from(["ws", "os", "is"])
+ROLES = {"ws": ("k", "n", "m"), "os": ("m", "n", "k"), "is": ("k", "m", "n")}  # rows, columns, time
+
+
+def stepped(found: systolic.GemmCost) -> np.ndarray:
+    """Count the working cells of each cycle one fold and one cell at a time, from the rule in words."""
+    row_axis, col_axis, time_axis = ROLES[found.dataflow]
+    row_extent, col_extent, stream = (getattr(found, axis) for axis in (row_axis, col_axis, time_axis))
+    load = 0 if found.dataflow == "os" else found.rows
+    begin, cells = load, np.zeros(found.cycles, np.int64)
+    for col0 in range(0, col_extent, found.cols):
+        for row0 in range(0, row_extent, found.rows):
+            for r in range(min(found.rows, row_extent - row0)):
+                for c in range(min(found.cols, col_extent - col0)):
+                    cells[begin + r + c : begin + r + c + stream] += 1
+            # The next stream: when the next tile is there and the present stream has gone in, or, without
+            # a shadow register, when everything of this fold has ended.
+            serial = 2 * found.rows + found.cols + stream - 2
+            begin += max(found.rows, stream) if found.overlap else serial
+    return cells
+
+
+def disagrees(found: systolic.GemmCost) -> list[str]:
+    """Name what the closed forms of a cost do not share with the stepped count."""
+    cycles, cells = np.arange(found.cycles), stepped(found)
+    checks = {
+        "busy": np.array_equal(found.busy(cycles), cells),
+        "macs": np.array_equal(found.macs(cycles), np.cumsum(cells)),
+        "end": np.all(found.busy(np.array([-1, -50, found.cycles, found.cycles + 50])) == 0),
+        "one": found.busy(found.cycles // 2) == cells[found.cycles // 2],
+        "total": found.macs(10 * found.cycles) == found.m * found.n * found.k,
+        "over": cells.max() <= found.rows * found.cols,
+    }
+    return [name for name, holds in checks.items() if not holds]
+
+
+@given(SIZE, SIZE, SIZE, st.integers(1, 5), st.integers(1, 5), FLOWS, st.booleans())
+def test_the_closed_form_of_busy_cells_is_the_stepped_count(
+    m: int, k: int, n: int, rows: int, cols: int, dataflow: str, overlap: bool
+) -> None:
+    found = systolic.gemm(m=m, k=k, n=n, rows=rows, cols=cols, dataflow=dataflow, overlap=overlap)
+    assert disagrees(found) == []
+
+
+@given(SIZE, SIZE, SIZE, st.integers(1, 5), st.integers(1, 5), FLOWS)
+def test_busy_cells_and_phases_are_those_of_the_run(
+    m: int, k: int, n: int, rows: int, cols: int, dataflow: str
+) -> None:
+    found = systolic.gemm(m=m, k=k, n=n, rows=rows, cols=cols, dataflow=dataflow)
+    trace = systolic.simulate(
+        np.ones((m, k), np.int8), np.ones((k, n), np.int8), rows=rows, cols=cols, dataflow=dataflow
+    )
+    assert np.array_equal(found.busy(np.arange(found.cycles)), trace.schedule.busy)
+    lengths = np.bincount(trace.phase[: found.cycles_per_fold], minlength=len(systolic.PHASES))
+    assert [getattr(found, name) for name in systolic.PHASES] == lengths.tolist()
+    assert (found.row_tiles * found.col_tiles, found.stream) == (found.folds, trace.sizes[ROLES[dataflow][2]])
+
+
+MUTANTS = {
+    "a fold dropped": ("working", lambda series: (series[0]._replace(folds=series[0].folds - 1),)),
+    "a cycle late": ("working", lambda series: tuple(s._replace(first=s.first + 1) for s in series)),
+    "no cut tiles": ("working", lambda series: series[:1]),
+    "a step too wide": ("working", lambda series: tuple(s._replace(apart=s.apart + 1) for s in series)),
+    "a fold twice": ("formed", lambda series: (*series, series[-1]._replace(folds=1))),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_fault_in_the_closed_form_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    which, change = MUTANTS[name]
+    honest = getattr(busy, which)
+    for overlap in (False, True):
+        found = systolic.gemm(m=5, k=7, n=5, rows=4, cols=3, overlap=overlap)
+        monkeypatch.undo()
+        assert disagrees(found) == []
+        monkeypatch.setattr(busy, which, lambda t, series, stream: honest(t, change(series), stream))
+        assert disagrees(found)
+
+
+@given(SIZE, SIZE, SIZE, SIZE, SIZE, FLOWS)
+def test_overlap_hides_what_lies_between_folds(
+    m: int, k: int, n: int, rows: int, cols: int, dataflow: str
+) -> None:
+    sizes = {"m": m, "k": k, "n": n, "rows": rows, "cols": cols, "dataflow": dataflow}
+    serial, early = systolic.gemm(**sizes), systolic.gemm(**sizes, overlap=True)
+    assert early.cycles_per_fold == serial.cycles_per_fold
+    assert early.cycles == serial.cycles_per_fold + (serial.folds - 1) * max(rows, early.stream)
+    assert early.cycles <= serial.cycles and (early.folds > 1 or early.cycles == serial.cycles)
+    for count in ("sram_reads_a", "sram_reads_b", "sram_reads_partial", "sram_writes_out"):
+        assert getattr(early, count) == getattr(serial, count)
+
+
+def test_with_a_long_stream_overlap_leaves_one_fill_and_one_drain() -> None:
+    found = systolic.gemm(m=4096, k=1024, n=1024, rows=128, cols=128, overlap=True)
+    assert found.cycles == 64 * 4096 + 2 * 128 + 128 - 2
+    assert found.busy(np.array([128 + 254, 128 + 64 * 4096 - 1])).tolist() == [128**2, 128**2]
+    assert found.utilization > 0.998
+
+
+@given(SIZE, SIZE, SIZE, SIZE, FLOWS, st.booleans())
+def test_what_full_tiles_would_do_bounds_what_is_done(
+    m: int, k: int, n: int, side: int, dataflow: str, overlap: bool
+) -> None:
+    found = systolic.gemm(m=m, k=k, n=n, rows=side, cols=side, dataflow=dataflow, overlap=overlap)
+    cycles = np.arange(found.cycles)
+    assert found.padded.cycles == found.cycles and found.padded.mapping_efficiency == 1
+    assert np.all(found.busy(cycles) <= found.padded.busy(cycles))
+    assert found.macs(found.cycles) == pytest.approx(
+        found.mapping_efficiency * found.padded.macs(found.cycles)
+    )
+
+
+def test_sizes_far_beyond_int64_are_counted_exactly() -> None:
+    found = systolic.gemm(m=10**9, k=10**9, n=10**9, rows=10**6, cols=10**3, overlap=True)
+    assert found.macs(found.cycles - 1) == 10**27
+    assert found.busy(found.cycles // 2) == 10**9
+
+
+@given(SIZE, SIZE, SIZE, st.integers(1, 60))
+def test_utilization_over_time_averages_to_utilization(m: int, k: int, n: int, bins: int) -> None:
+    found = systolic.gemm(m=m, k=k, n=n, rows=3, cols=4, overlap=True)
+    over_time = found.utilization_over_time(bins)
+    assert over_time.size == min(bins, found.cycles)
+    edges = -(-np.arange(over_time.size + 1) * found.cycles // over_time.size)
+    assert float((over_time * np.diff(edges)).sum()) == pytest.approx(found.utilization * found.cycles)
+
+
+def test_each_convention_stands_beside_the_others_with_its_reason() -> None:
+    for dataflow in ("ws", "os", "is"):
+        found = systolic.gemm(m=9, k=8, n=7, rows=4, cols=4, dataflow=dataflow)
+        rows = {row.convention: row for row in found.conventions()}
+        assert tuple(rows) == cost.CONVENTIONS
+        for convention, row in rows.items():
+            if convention == "stonne" and dataflow != "os":
+                assert row.cycles is None and "output-stationary only" in row.reason
+                continue
+            sizes = {"m": 9, "k": 8, "n": 7, "rows": 4, "cols": 4, "dataflow": dataflow}
+            other = systolic.gemm(**sizes, convention=convention)
+            assert row.cycles == other.cycles and row.reason.endswith(".")
+            assert other.conventions() == found.conventions()
+    early = systolic.gemm(m=9, k=8, n=7, rows=4, cols=4, overlap=True).conventions()
+    assert early[0].cycles < early[1].cycles and "no tile while another works" in early[1].reason
 
 
 GEMM = {"m": 1, "k": 1, "n": 1, "rows": 1, "cols": 1}
@@ -189,6 +363,12 @@ CONV = {"in_h": 5, "in_w": 5, "filter_h": 3, "filter_w": 3, "channels": 1, "filt
         (systolic.conv, CONV | {"stride": 0}, "stride is 0, but must be a whole number of at least 1"),
         (systolic.conv, CONV | {"channels": 0}, "channels is 0, but must be"),
         (systolic.conv, CONV | {"convention": "tool"}, "Unknown convention 'tool'"),
+        (systolic.gemm, GEMM | {"convention": "scalesim", "overlap": True}, "'scalesim' knows no overlap"),
+        (
+            systolic.conv,
+            CONV | {"convention": "stonne", "dataflow": "os", "overlap": True},
+            "'stonne' knows no overlap.*overlap=False",
+        ),
     ],
 )
 def test_bad_input_gets_one_sentence(count: Any, arguments: dict[str, Any], says: str) -> None:
@@ -205,3 +385,19 @@ def test_unknown_keywords_name_the_nearest() -> None:
         TypeError, match=r"conv does not know the keyword 'filterh'\. Did you mean 'filter_h'"
     ):
         systolic.conv(**CONV, filterh=3)
+
+
+@pytest.mark.parametrize("convention", ["scalesim", "stonne"])
+@pytest.mark.parametrize(
+    "ask", [lambda c: c.busy(0), lambda c: c.macs(0), lambda c: c.fill, lambda c: c.padded]
+)
+def test_other_conventions_have_no_schedule(convention: str, ask: Any) -> None:
+    with pytest.raises(ValueError, match=f"'{convention}' counts cycles in all.*convention='register'"):
+        ask(systolic.gemm(**GEMM, dataflow="os", convention=convention))
+
+
+@pytest.mark.wrong_type
+@pytest.mark.parametrize("t", [1.5, "3", None, np.array([0.5])])
+def test_a_cycle_that_is_no_whole_number_gets_a_sentence(t: Any) -> None:
+    with pytest.raises(ValueError, match="must be a cycle or an array of cycles"):
+        systolic.gemm(**GEMM).busy(t)
