@@ -18,7 +18,10 @@ pytest.importorskip(
 # Each stands in a start-up file of IPython: it runs in the kernel of the notebook, before the first cell, and
 # nowhere else. Both are small: one cycle of skew too many, one scheduling rule taken for another.
 FAULTS = {
-    "02_the_pulse": "from pulsewarp.systolic import rules\nrules.skew = lambda line: line + 1\n",
+    "02_the_pulse": (
+        "from dataclasses import replace\nfrom pulsewarp.systolic import rules\n"
+        "rules.RULES = replace(rules.RULES, skew_rows=lambda row: row + 1)\n"
+    ),
     "03_the_warp": "from pulsewarp.simt import _policy\n_policy.POLICIES['lrr'] = _policy.oldest\n",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pulsewarp.systolic.array import simulate
 from pulsewarp.systolic.cost import CONVENTIONS, GemmCost, conv, gemm
 from pulsewarp.systolic.dataflow import DATAFLOWS, Dataflow
+from pulsewarp.systolic.faults import FAULTS, Fault
 from pulsewarp.systolic.registers import PHASES, REGISTERS, Check, Probe, Registers, Report, Schedule
 from pulsewarp.systolic.rules import Fold
 from pulsewarp.systolic.trace import SystolicTrace
@@ -12,10 +13,12 @@ from pulsewarp.systolic.trace import SystolicTrace
 __all__ = [
     "CONVENTIONS",
     "DATAFLOWS",
+    "FAULTS",
     "PHASES",
     "REGISTERS",
     "Check",
     "Dataflow",
+    "Fault",
     "Fold",
     "GemmCost",
     "Probe",

@@ -13,6 +13,7 @@ from pulsewarp._arrays import freeze
 from pulsewarp.matmul import accumulator_type
 from pulsewarp.systolic import rules
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis
+from pulsewarp.systolic.faults import Fault, break_rules
 from pulsewarp.systolic.lines import Layout, Lines, tiles_of
 from pulsewarp.systolic.observers import Observer, Probes, RegisterObserver, ScheduleObserver
 from pulsewarp.systolic.rules import Fold
@@ -38,6 +39,7 @@ def simulate(
     dataflow: str = "ws",
     trace: bool = True,
     probes: Iterable[tuple[int, int, int]] = (),
+    fault: Fault | None = None,
 ) -> SystolicTrace:
     """Multiply `a` by `b` on a systolic array of rows x cols cells, cycle by cycle, with the real values.
 
@@ -65,6 +67,9 @@ def simulate(
         while stepping. False steps every register all the same and keeps the result and the counts.
     probes : iterable of (cycle, row, col)
         Cells whose three registers are noted at the given cycles, with or without a trace.
+    fault : Fault, optional
+        Run the machine with this rule broken: `result` is what that machine gives, and `verify()` says where
+        it is wrong.
 
     Returns
     -------
@@ -76,7 +81,8 @@ def simulate(
     ------
     ValueError
         For operands that are no matrices of finite numbers or do not fit each other, an unknown dataflow, a
-        size below 1, a probe outside the run, a run too long or too large for memory.
+        size below 1, a probe outside the run, a fault that would change nothing in this run, a run too long
+        or too large for memory.
 
     Notes
     -----
@@ -100,9 +106,15 @@ def simulate(
     a, b = _checks.factors(a, b)
     accumulator = accumulator_type(a.dtype, b.dtype)
     sizes: dict[Axis, int] = {"m": a.shape[0], "k": a.shape[1], "n": b.shape[1]}
-    layout = Layout(flow, rows, cols, sizes[flow.stream_axis])
+    machine = rules.RULES
+    if fault is not None:
+        _checks.instance(
+            "fault", fault, Fault, "write systolic.Fault('no_skew') or another of systolic.FAULTS"
+        )
+        machine = break_rules(fault, flow, sizes, rows, cols)
+    layout = Layout(machine, flow, rows, cols, sizes[flow.stream_axis])
     keeps_registers = _refuse_or_choose(layout, sizes, accumulator.itemsize, trace)
-    folds = rules.plan_folds(flow, sizes, rows, cols)
+    folds = machine.plan_folds(flow, sizes, rows, cols)
     cycles = layout.cycles * len(folds)
 
     observers: list[Observer] = []
@@ -129,6 +141,7 @@ def simulate(
         result=freeze(result),
         cycles=cycles,
         folds=folds,
+        fault=fault,
         probed=tuple(notes.seen),
         kept_registers=registers.finish() if registers else None,
         kept_schedule=schedule.finish() if schedule else None,
@@ -148,7 +161,8 @@ def _run(
     result = np.zeros((sizes["m"], sizes["n"]), a.dtype)
     lines = Lines(layout, a.dtype, 0)
     product = np.empty(lines.size, a.dtype)
-    sum_moves, hop, multiply, add = flow.loads, lines.hop, np.multiply, np.add
+    machine = layout.rules
+    sum_moves, hop, multiply, add = flow.loads, lines.hop, machine.multiply, np.add
     for fold in folds:
         tiles = tiles_of(flow, fold, {"a": a, "b": b, "c": result})
         lines.feed(*tiles)
@@ -165,7 +179,7 @@ def _run(
             for observer in observers:
                 observer.see(t, held, right, down)
         earlier = tiles[2] if sum_moves else tiles[0]
-        earlier[...] = rules.settle(earlier, lines.leaving(fold))
+        earlier[...] = machine.settle(earlier, lines.leaving(fold))
     return result
 
 
@@ -201,6 +215,7 @@ def _refuse_or_choose(layout: Layout, sizes: dict[Axis, int], itemsize: int, tra
         )
     keeps_registers = trace and cycles * rows * cols <= FULL_REGISTERS
     lines = (rows + 4 * cols) * layout.cycles + 5 * rows * cols
+    lines += (layout.rules.travel(layout.cycles) - layout.cycles) * cols  # a faulty machine may need more
     need = itemsize * (lines + m * k + k * n + m * n)
     need += 200 * folds
     if trace:  # presence bits on the same lines, counts by cycle, start and length of each cell in each fold

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsewarp.systolic import rules
 from pulsewarp.systolic.dataflow import Dataflow, Letter, turned
-from pulsewarp.systolic.rules import Fold
+from pulsewarp.systolic.rules import Fold, Rules
 
 
 class Layout:
     """Where one fold's values are at each of its cycles: everything the rules say, worked out once a run."""
 
-    def __init__(self, flow: Dataflow, rows: int, cols: int, stream: int) -> None:
+    def __init__(self, rules: Rules, flow: Dataflow, rows: int, cols: int, stream: int) -> None:
+        self.rules = rules
         self.flow, self.rows, self.cols, self.stream = flow, rows, cols, stream
         self.load = rules.load_cycles(flow, rows)
         self.drain = rules.drain_cycles(flow, rows)
@@ -30,18 +30,26 @@ class Layout:
 
     def moving_offsets(self) -> list[int]:
         """Return by cycle where the cells are on the lines of moving values: one further towards the feed."""
-        return [rules.travel(self.cycles - 1 - t) for t in range(self.cycles)]
+        return [self.rules.travel(self.cycles - 1 - t) for t in range(self.cycles)]
 
     def held_offsets(self) -> list[int]:
         """Return the same for the held registers, which move while they are loaded or drained only."""
         shifts = self.load or self.drain
         first = 0 if self.load else self.cycles - self.drain
-        return [self.rows - min(rules.travel(max(t + 1 - first, 0)), shifts) for t in range(self.cycles)]
+        return [self.rows - min(self.rules.travel(max(t + 1 - first, 0)), shifts) for t in range(self.cycles)]
 
-    def entries(self, line: int) -> slice:
-        """Return the cycles in which the stream of one array row or column enters at the edge."""
-        first = self.load + rules.skew(line)
-        return slice(first, first + self.stream)
+    def enters_left(self, row: int) -> slice:
+        """Return the cycles in which the stream of one array row enters on the left."""
+        return self._entries(self.rules.skew_rows(row))
+
+    def enters_top(self, col: int) -> slice:
+        """Return the cycles in which the stream of one array column enters at the top."""
+        return self._entries(self.rules.skew_cols(col))
+
+    def _entries(self, wait: int) -> slice:
+        first = self.load + wait
+        # What a fault makes so late that the fold has ended never enters.
+        return slice(first, min(first + self.stream, self.cycles))
 
 
 class Lines:
@@ -68,13 +76,15 @@ class Lines:
         for line in (self.held, self.right, self.down, self.from_left, self.from_top):
             line.fill(self.fill)
         for r in range(right.shape[0]):
-            self.from_left[layout.entries(r), r] = right[r]
+            span = layout.enters_left(r)
+            self.from_left[span, r] = right[r, : span.stop - span.start]
         for c in range(down.shape[1]):
-            self.from_top[layout.entries(c), c] = down[:, c]
+            span = layout.enters_top(c)
+            self.from_top[span, c] = down[: span.stop - span.start, c]
         self.down.reshape(-1, cols)[self.moving] = self.from_top
         waiting = self.held.reshape(-1, cols)
         for cycle in range(layout.load):
-            row = rules.loading_row(cycle, layout.rows)
+            row = layout.rules.loading_row(cycle, layout.rows)
             if row < held.shape[0]:
                 waiting[layout.rows - 1 - cycle, : held.shape[1]] = held[row]
 
@@ -97,7 +107,7 @@ class Lines:
         if not layout.flow.loads:
             return self.held.reshape(-1, cols)[layout.rows : layout.rows + fold.rows, : fold.cols]
         left = self.down.reshape(-1, cols)[self.moving]
-        return np.stack([left[layout.entries(c), c] for c in range(fold.cols)], axis=1)
+        return np.stack([left[layout.enters_top(c), c] for c in range(fold.cols)], axis=1)
 
 
 def tiles_of(flow: Dataflow, fold: Fold, content: dict[Letter, NDArray[Any]]) -> tuple[NDArray[Any], ...]:

@@ -1,7 +1,8 @@
 """The rules of the array, one small function each: what enters when, how far it moves, which folds there are.
 
-The simulator holds no other rule. Tests plant a fault into one of these at a time and require every check to
-see it.
+The simulator holds no other rule. They come to it as one value, `RULES`; a machine with a fault is the same
+machine with one of them replaced (`faults`), and tests replace one at a time and require every check to see
+it.
 
 Sources: H. T. Kung, "Why systolic architectures?", Computer 15(1), 1982 (skewed streams through a grid of
 cells, one hop a beat); A. Samajdar et al., "SCALE-Sim: Systolic CNN Accelerator Simulator", arXiv:1811.02883
@@ -10,8 +11,9 @@ cells, one hop a beat); A. Samajdar et al., "SCALE-Sim: Systolic CNN Accelerator
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +56,9 @@ def drain_cycles(dataflow: Dataflow, rows: int) -> int:
     return 0 if dataflow.loads else rows
 
 
-def fold_cycles(dataflow: Dataflow, rows: int, cols: int, stream: int) -> int:
-    """Return the cycles of one fold: load, `stream` steps through a skewed array of rows x cols, drain."""
-    return load_cycles(dataflow, rows) + (rows + cols + stream - 2) + drain_cycles(dataflow, rows)
+def plan_tiles(row_extent: int, col_extent: int, rows: int, cols: int) -> Sequence[tuple[int, int]]:
+    """Return the first row and column of each tile, in order: column tiles outside, row tiles inside."""
+    return [(row0, col0) for col0 in range(0, col_extent, cols) for row0 in range(0, row_extent, rows)]
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,42 @@ class Fold:
     cols: int
 
 
-def plan_folds(dataflow: Dataflow, sizes: dict[Axis, int], rows: int, cols: int) -> tuple[Fold, ...]:
-    """Return the folds in order, column tiles outside, row tiles inside, each with the array's schedule."""
-    cycles = fold_cycles(dataflow, rows, cols, sizes[dataflow.stream_axis])
-    row_extent, col_extent = sizes[dataflow.row_axis], sizes[dataflow.col_axis]
-    corners = [(row0, col0) for col0 in range(0, col_extent, cols) for row0 in range(0, row_extent, rows)]
-    return tuple(
-        Fold(i, i * cycles, cycles, row0, min(rows, row_extent - row0), col0, min(cols, col_extent - col0))
-        for i, (row0, col0) in enumerate(corners)
-    )
+@dataclass(frozen=True)
+class Rules:
+    """All rules of one machine; each field is a function of this module, or what a fault puts in its place.
+
+    `skew_rows` and `skew_cols` are the waits of the streams that enter on the left and at the top; `multiply`
+    forms the products of all cells, writing them to `out`.
+    """
+
+    skew_rows: Callable[[int], int] = skew
+    skew_cols: Callable[[int], int] = skew
+    travel: Callable[[int], int] = travel
+    loading_row: Callable[[int, int], int] = loading_row
+    multiply: Callable[..., Any] = np.multiply
+    settle: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]] = settle
+    load_cycles: Callable[[Dataflow, int], int] = load_cycles
+    drain_cycles: Callable[[Dataflow, int], int] = drain_cycles
+    plan_tiles: Callable[[int, int, int, int], Sequence[tuple[int, int]]] = plan_tiles
+
+    def fold_cycles(self, dataflow: Dataflow, rows: int, cols: int, stream: int) -> int:
+        """Return the cycles of one fold: load, `stream` steps through a skewed array, drain."""
+        load, drain = self.load_cycles(dataflow, rows), self.drain_cycles(dataflow, rows)
+        return load + (rows + cols + stream - 2) + drain
+
+    def plan_folds(
+        self, dataflow: Dataflow, sizes: dict[Axis, int], rows: int, cols: int
+    ) -> tuple[Fold, ...]:
+        """Return the folds in order, each with the whole array's schedule."""
+        cycles = self.fold_cycles(dataflow, rows, cols, sizes[dataflow.stream_axis])
+        row_extent, col_extent = sizes[dataflow.row_axis], sizes[dataflow.col_axis]
+        return tuple(
+            Fold(
+                i, i * cycles, cycles, row0, min(rows, row_extent - row0), col0, min(cols, col_extent - col0)
+            )
+            for i, (row0, col0) in enumerate(self.plan_tiles(row_extent, col_extent, rows, cols))
+        )
+
+
+RULES = Rules()
+"""The rules of the sound machine."""

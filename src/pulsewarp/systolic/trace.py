@@ -12,6 +12,7 @@ from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp._text import counted
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, Letter, coordinates
+from pulsewarp.systolic.faults import Fault
 from pulsewarp.systolic.registers import Probe, Registers, Report, Schedule
 from pulsewarp.systolic.rules import Fold
 
@@ -41,6 +42,8 @@ class SystolicTrace:
         T.
     folds : tuple of Fold
         In order of execution.
+    fault : Fault or None
+        The rule that was broken in this machine; what a sound one does is then no help to read the trace.
     probed : tuple of Probe
         What the probes saw.
     kept_registers : Registers or None
@@ -60,6 +63,7 @@ class SystolicTrace:
     result: NDArray[Any]
     cycles: int
     folds: tuple[Fold, ...]
+    fault: Fault | None
     probed: tuple[Probe, ...]
     kept_registers: Registers | None
     kept_schedule: Schedule | None
@@ -211,6 +215,7 @@ class SystolicTrace:
         if self.kept_registers is None:
             from pulsewarp.systolic import window  # it needs this class
 
+            self._refuse_lookup()
             return window.recompute(self, t, rows, cols)
         kept = self.kept_registers
         names = [field.name for field in fields(kept)]
@@ -241,6 +246,7 @@ class SystolicTrace:
         if self.kept_registers is None:
             from pulsewarp.systolic import window  # it needs this class
 
+            self._refuse_lookup()
             return window.scheduled_macs(self)
         kept = self.kept_registers
         cycle, row, col = np.nonzero(kept.active)
@@ -281,6 +287,7 @@ class SystolicTrace:
         if self.kept_registers is None:
             from pulsewarp.systolic import window  # it needs this class
 
+            self._refuse_lookup()
             return window.scheduled_exits(self)
         kept = self.kept_registers
         if self.flow.loads:
@@ -315,6 +322,13 @@ class SystolicTrace:
 
         return verification.verify(self)
 
+    def _refuse_lookup(self) -> None:
+        if self.has_schedule and self.fault is not None:  # the look-up follows the rules of a sound machine
+            raise ValueError(
+                f"This trace of a machine with fault {self.fault.kind!r} does not keep every register, and "
+                f"they cannot be looked up; simulate a run of at most 2**21 cell-cycles, or use probes."
+            )
+
     def _refuse_rows(self, rows: int, what: str) -> None:
         if rows > ROW_LIMIT:
             raise ValueError(
@@ -326,7 +340,9 @@ class SystolicTrace:
         kept = (
             "every register" if self.has_registers else "the schedule" if self.has_schedule else "the result"
         )
+        broken = f", fault {self.fault.kind}" if self.fault else ""
         return (
             f"SystolicTrace({self.dataflow}, {self.rows}x{self.cols} cells, {self.m}x{self.k} by "
-            f"{self.k}x{self.n}, {self.cycles} cycles, {counted(len(self.folds), 'fold')}, keeps {kept})"
+            f"{self.k}x{self.n}, {self.cycles} cycles, {counted(len(self.folds), 'fold')}{broken}, "
+            f"keeps {kept})"
         )

@@ -46,18 +46,33 @@ def check_product(trace: SystolicTrace) -> Check:
     result, size = trace.result, trace.result.size
     if result.dtype.kind == "i":
         expected = multiply_integers(trace.a, trace.b).astype(result.dtype)
-        equal = int(np.count_nonzero(result == expected))
-        says = f"{equal} of {size} results equal NumPy's a @ b in {result.dtype}"
+        right = result == expected
+        says = f"equal NumPy's a @ b in {result.dtype}"
     else:
         expected = add_up(trace.a, trace.b, result.dtype)
         both_nan = np.isnan(result) & np.isnan(expected)  # where sums beyond the type's range cancelled
-        equal = int(np.count_nonzero((result == expected) | both_nan))
+        right = (result == expected) | both_nan
         far = np.abs(result - trace.a.astype(np.float64) @ trace.b.astype(np.float64)).max()
-        says = (
-            f"{equal} of {size} results equal NumPy's sum over k in {result.dtype}, "
-            f"at most {far:.2g} from a @ b in float64"
-        )
+        says = f"equal NumPy's sum over k in {result.dtype}, at most {far:.2g} from a @ b in float64"
+    equal = int(np.count_nonzero(right))
+    says = f"{equal} of {size} results {says}"
+    if equal < size:
+        says += f"; {_wrong_results(result, expected, ~right)}"
     return Check("product", equal == size, says)
+
+
+def _wrong_results(result: NDArray[Any], expected: NDArray[Any], wrong: NDArray[np.bool_]) -> str:
+    """Return a sentence's part that says where results are wrong, with the first of them."""
+    m, n = np.argwhere(wrong)[0].tolist()
+    where = [np.flatnonzero(wrong.any(axis=axis)) for axis in (1, 0)]
+    rows, cols = (
+        f"{name} {places[0]}" if places.size == 1 else f"{name}s {places[0]} to {places[-1]}"
+        for name, places in zip(("row", "column"), where, strict=True)
+    )
+    return (
+        f"{np.count_nonzero(wrong)} wrong within {rows} and {cols}, "
+        f"the first result[{m}, {n}] = {result[m, n]} instead of {expected[m, n]}"
+    )
 
 
 def check_closed_form(trace: SystolicTrace) -> Check:
