@@ -19,7 +19,19 @@ import numpy as np
 import pytest
 
 import pulsewarp
-from pulsewarp import bench, chips, figures, guide, ledger, lesson, roofline, simt, systolic, widgets
+from pulsewarp import (
+    bench,
+    chips,
+    figures,
+    guide,
+    ledger,
+    lesson,
+    numerics,
+    roofline,
+    simt,
+    systolic,
+    widgets,
+)
 from pulsewarp._files import write_text_atomically
 from pulsewarp.cli import main
 from pulsewarp.matmul import Matmul
@@ -71,6 +83,12 @@ VALUES: list[Row] = [
     ("masked", lambda: simulate(np.ma.masked_equal(np.array(A), 2)), ("masked", "fill")),
     ("kernel shapes", lambda: simt.matmul_kernel([[1, 2, 3]], A), ("3", "2", "transpose")),
     ("kernel NaN", lambda: simt.matmul_kernel([[NAN]], [[1.0]]), ("a[0, 0] is nan", "finite")),
+    ("beyond int8", lambda: numerics.multiply([[200]], [[1]], "int8"), ("a[0, 0] is 200", "-128 to 127")),
+    ("beyond bf16", lambda: numerics.split([[3.4e38]]), ("3.39", "bf16", "infinity", "scale")),
+    ("beyond float32", lambda: numerics.multiply([[1e30]], [[1e30]]), ("1e+60", "float32", "scale")),
+    ("product's precision", lambda: numerics.multiply(A, A, "hihg"), ("'hihg'", "Did you mean 'high'?")),
+    ("a term", lambda: numerics.multiply(A, A).terms(2, 0), ("row is 2", "at most 1")),
+    ("parts", lambda: numerics.split(A, parts=4), ("parts is 4", "at most 3")),
     # sizes
     ("no rows of cells", lambda: simulate(rows=0), ("rows is 0", "at least 1")),
     ("negative columns", lambda: simulate(cols=-3), ("cols is -3", "at least 1")),
@@ -248,6 +266,9 @@ KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
     ("budget_second", bench.sweep, "budget_seconds"),
     ("pth", bench.load, "path"),
     ("measurement", bench.save, "measurements"),
+    ("precison", numerics.multiply, "precision"),
+    ("prts", numerics.split, "parts"),
+    ("earlir", numerics.multiply_add, "earlier"),
     ("nam", bench.recorded, "name"),
     ("price", guide.advise, "prices"),
     ("price", guide.compare, "prices"),

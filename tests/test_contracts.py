@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pulsewarp
-from pulsewarp import bench, chips, guide, ledger, lesson, roofline, simt, systolic, widgets
+from pulsewarp import bench, chips, guide, ledger, lesson, numerics, roofline, simt, systolic, widgets
 from pulsewarp.matmul import Matmul
 
 DATAFLOWS = ("ws", "os", "is")
@@ -158,6 +158,10 @@ def results() -> dict[str, object]:
         "kernel": kernel,
         "warps": warps,
         "matmul": Matmul(2, 3, 4),
+        "numerics product": numerics.multiply(A, B, "high"),
+        "numerics pass": numerics.multiply(A, B, "high").passes[0],
+        "precision": numerics.PRECISIONS["highest"],
+        "multiply-add": numerics.multiply_add(A, np.int64(3), np.int64(0)),
         "bound": roofline.bound(Matmul(2, 3, 4), chip),
         "padding": roofline.tile_padding(Matmul(2, 3, 4), (128, 128)),
         "waves": roofline.waves(3, 2),

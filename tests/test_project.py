@@ -14,6 +14,7 @@ import pytest
 from pulsewarp.cli import _build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
+LIGHT = ("chips", "matmul", "numerics", "roofline", "systolic", "simt", "ledger", "guide", "bench")
 HEAVY = ("jax", "jaxlib", "plotly", "ipywidgets", "anywidget", "IPython")
 
 
@@ -62,10 +63,7 @@ def loaded_by(statement: str) -> set[str]:
     "statement",
     [
         "import pulsewarp",
-        *(
-            f"from pulsewarp import {name}"
-            for name in ("chips", "matmul", "roofline", "systolic", "simt", "ledger", "guide", "bench")
-        ),
+        *(f"from pulsewarp import {name}" for name in LIGHT),
     ],
 )
 def test_nothing_heavy_is_loaded_before_it_is_needed(statement: str) -> None:

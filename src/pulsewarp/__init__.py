@@ -18,6 +18,7 @@ _SUBMODULES = [
     "ledger",
     "lesson",
     "matmul",
+    "numerics",
     "roofline",
     "simt",
     "systolic",

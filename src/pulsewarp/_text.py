@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: ``"1 fold"``, ``"2 folds"``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted(number: int, noun: str, ending: str = "s") -> str:
+    """Return a number with its noun: ``"1 fold"``, ``"2 folds"``, and with ``"es"`` ``"2 passes"``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{ending}"
 
 
 def script_safe(text: str) -> str:
