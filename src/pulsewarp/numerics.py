@@ -103,7 +103,10 @@ PRECISIONS: Mapping[str, Precision] = MappingProxyType(
 """What `multiply` knows. "float32" is no mode of a TPU; it is there to compare the others with."""
 
 JAX_SWITCH = 'jax.default_matmul_precision("highest")'
-"""The context in which JAX's float32 products take six passes; `precision="highest"` asks it of one."""
+"""The context in which JAX's float32 products take six passes; `precision="highest"` asks it of one.
+
+JAX of 2024 takes only the older name "float32" for it here.
+"""
 
 
 class Term(NamedTuple):
