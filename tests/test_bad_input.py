@@ -34,7 +34,7 @@ from pulsewarp import (
 )
 from pulsewarp._files import write_text_atomically
 from pulsewarp.cli import main
-from pulsewarp.matmul import Matmul
+from pulsewarp.matmul import Matmul, stored_bytes
 
 HOME = Path(pulsewarp.__file__).parent
 A = [[1, 2], [3, 4]]
@@ -42,6 +42,7 @@ V5E, H100 = chips.get("tpu_v5e"), chips.get("h100_sxm")
 PRODUCT = Matmul(2, 2, 2)
 ARRAY = systolic.simulate(A, A, rows=2, cols=2)
 UNTRACED = systolic.simulate(A, A, rows=2, cols=2, trace=False)
+BOOKS = ledger.levels(ARRAY, "int8")
 WARPS = simt.simulate([simt.chain(2)], schedulers=1)
 SIZES = {"m": 2, "k": 2, "n": 2, "rows": 2, "cols": 2}
 IMAGE = {
@@ -96,6 +97,7 @@ VALUES: list[Row] = [
     ("no stride", lambda: systolic.conv(**IMAGE, stride=0), ("stride is 0", "at least 1")),
     ("large filter", lambda: systolic.conv(**{**IMAGE, "filter_h": 6}), ("filter_h is 6", "pad the image")),
     ("no m", lambda: Matmul(0, 2, 2), ("m is 0", "at least 1")),
+    ("stored", lambda: stored_bytes(-1, "bf16"), ("elements is -1", "at least 0")),
     ("no schedulers", lambda: warps(schedulers=0), ("schedulers is 0", "at least 1")),
     ("none outstanding", lambda: warps(max_outstanding=0), ("max_outstanding is 0", "None sets no limit")),
     ("no latency", lambda: simt.Instruction(latency=0), ("latency is 0", "at least 1")),
@@ -140,6 +142,10 @@ VALUES: list[Row] = [
     ("stonne", lambda: systolic.gemm(**SIZES, convention="stonne"), ("'ws'", "use dataflow='os'")),
     ("policy", lambda: warps(policy="lr"), ("'lr'", "Did you mean 'lrr'?")),
     ("dtype", lambda: Matmul(2, 2, 2, "bf61"), ("'bf61'", "Did you mean 'bf16'?")),
+    ("stored dtype", lambda: stored_bytes(1, "bf61"), ("'bf61'", "Did you mean 'bf16'?")),
+    ("levels' dtype", lambda: ledger.levels(ARRAY, "bf61"), ("'bf61'", "Did you mean 'bf16'?")),
+    ("level", lambda: BOOKS.bytes("vmen"), ("'vmen'", "Did you mean 'vmem'?")),
+    ("way", lambda: BOOKS.elements(way="hops"), ("'hops'", "Did you mean 'hop'?")),
     ("peak", lambda: roofline.bound(PRODUCT, V5E, "fp4"), ("fp4", "TPU v5e", "known peaks")),
     ("peak's name", lambda: roofline.ridge_point(V5E, "bf61"), ("'bf61'", "Did you mean 'bf16'?")),
     ("chip", lambda: chips.get("tpu_v5"), ("'tpu_v5'", "Did you mean 'tpu_v5")),
@@ -165,6 +171,7 @@ VALUES: list[Row] = [
     ("barriers", lambda: simt.simulate([[simt.bar()], simt.chain(1)]), ("w0: 1", "w1: 0", "blocks")),
     ("nothing to run", lambda: simt.simulate([]), ("0 warps", "at least one")),
     ("no schedule", lambda: ledger.systolic(UNTRACED), ("trace=False", "trace=True")),
+    ("no levels", lambda: ledger.levels(UNTRACED, "int8"), ("trace=False", "trace=True")),
     ("no macs", lambda: UNTRACED.macs(), ("trace=False", "trace=True")),
     ("no picture", lambda: widgets.SystolicPlayer(UNTRACED), ("trace=False", "trace=True")),
     ("no roof", lambda: roofline.wave_quantisation(PRODUCT, V5E), ("TPU v5e is no GPU", "number of SMs")),
@@ -207,6 +214,7 @@ TYPES: list[Row] = [
     ("kind", lambda: chips.identify(None, "tpu"), ("None", "device_kind")),
     ("id", lambda: chips.get(5), ("5", "use one of")),
     ("systolic ledger", lambda: ledger.systolic(WARPS), ("WarpTrace", "systolic.simulate")),
+    ("levels", lambda: ledger.levels(WARPS, "int8"), ("WarpTrace", "systolic.simulate", "systolic.gemm")),
     ("warp ledger", lambda: ledger.warp(ARRAY), ("SystolicTrace", "simt.simulate")),
     ("systolic player", lambda: widgets.SystolicPlayer(WARPS), ("WarpTrace", "systolic.simulate")),
     ("warp player", lambda: widgets.WarpPlayer(ARRAY), ("SystolicTrace", "simt.simulate")),
@@ -278,6 +286,11 @@ KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
     ("domian", guide.Workload().change, "domain"),
     ("trce", ledger.systolic, "trace"),
     ("trce", ledger.warp, "trace"),
+    ("dtpye", lambda **given: ledger.levels(ARRAY, **given), "dtype"),
+    ("kinds", BOOKS.select, "kind"),
+    ("operands", BOOKS.elements, "operand"),
+    ("wya", BOOKS.bytes, "way"),
+    ("elemnts", stored_bytes, "elements"),
     ("strat", lambda **given: widgets.SystolicPlayer(ARRAY, **given), "start"),
     ("strat", lambda **given: widgets.WarpPlayer(WARPS, **given), "start"),
     ("chioces", lambda **given: widgets.Question("q?", **given), "choices"),

@@ -172,6 +172,8 @@ def results() -> dict[str, object]:
         "stack": chips.stacks()[0],
         "source": chip.source("tdp_watts"),
         "systolic ledger": ledger.systolic(array),
+        "level ledger": ledger.levels(array, "int8"),
+        "traffic": ledger.levels(array, "int8").traffic[0],
         "warp ledger": ledger.warp(warps),
         "measurement": bench.recorded()[0],
         "device": bench.recorded()[0].device,

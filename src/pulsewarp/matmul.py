@@ -120,9 +120,9 @@ class Matmul:
         Each matrix takes whole bytes, so an odd number of 4-bit elements is rounded up.
         """
         return (
-            _stored(self.m * self.k, self.dtype)
-            + _stored(self.k * self.n, self.dtype)
-            + _stored(self.m * self.n, self.result_dtype)
+            stored_bytes(self.m * self.k, self.dtype)
+            + stored_bytes(self.k * self.n, self.dtype)
+            + stored_bytes(self.m * self.n, self.result_dtype)
         )
 
     @property
@@ -131,10 +131,33 @@ class Matmul:
         return self.flops / self.bytes_moved
 
 
-def _stored(elements: int, dtype: str) -> int:
-    """Return the bytes of so many elements, rounded up to whole ones."""
-    bits = int(8 * BYTES[dtype])
-    return -(-elements * bits // 8)
+@names_keywords
+def stored_bytes(elements: int, dtype: str) -> int:
+    """Return the bytes of so many elements stored one after another, rounded up to whole ones.
+
+    Parameters
+    ----------
+    elements
+        How many, at least 0.
+    dtype
+        A key of `BYTES`.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        When `elements` is no whole number of at least 0, or the dtype is unknown.
+
+    Examples
+    --------
+    >>> stored_bytes(3, "bf16"), stored_bytes(3, "int4")
+    (6, 2)
+    """
+    bits = int(8 * BYTES[choice("dtype", dtype, BYTES)])
+    return -(-whole_number("elements", elements, least=0) * bits // 8)
 
 
 @names_keywords
