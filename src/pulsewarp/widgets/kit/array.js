@@ -363,12 +363,12 @@ export function textWidths(run) {
 /**
  * Where everything in the array's picture lies, for a width in px.
  * @param {Run} run @param {Record<Letter, number>} chars @param {number} width
- * @param {{still?: boolean, ahead?: number}} [look] `ahead`: at most so many steps of the queue are drawn
+ * @param {{still?: boolean, ahead?: number, gap?: number}} [look] `ahead`: at most so many steps of the queue are drawn;
+ *   `gap`: between cells, where the arrows are
  */
-export function layout(run, chars, width, { still = false, ahead = 4 } = {}) {
+export function layout(run, chars, width, { still = false, ahead = 4, gap = width < 480 ? 6 : 10 } = {}) {
   const span = width < 480 ? 3 : WINDOW;
   const { rows, cols } = windowAt(run, [], span);
-  const gap = width < 480 ? 6 : 10;
   const rightChars = chars[run.roles.right];
   const other = run.loads ? "held" : "down";
   const otherChars = chars[run.roles[other]];
@@ -517,12 +517,12 @@ export function makeHatch(id) {
 /**
  * The array with its queues and exits; for a large array the window of values.
  * @param {Run} run
- * @param {{prefix: string, still?: boolean, ahead?: number, wrong?: Wrong, covered?: () => boolean, chars?: Record<Letter, number>}} look `prefix`: for ids, its own for each
+ * @param {{prefix: string, still?: boolean, ahead?: number, wrong?: Wrong, covered?: () => boolean, chars?: Record<Letter, number>, gap?: number}} look `prefix`: for ids, its own for each
  *   array of a view; `still`: no queues, no exits; `ahead`: at most so many steps of the queue; `covered`: whether
  *   the registers are out of sight, so that only what enters and leaves is seen; `chars`: the widest text of each
- *   matrix, where several arrays are to be drawn alike
+ *   matrix, where several arrays are to be drawn alike; `gap`: between cells, as in `layout`
  */
-export function makeArray(run, { prefix, still = false, ahead, wrong, covered, chars = textWidths(run) }) {
+export function makeArray(run, { prefix, still = false, ahead, wrong, covered, chars = textWidths(run), gap }) {
   const hatch = `${prefix}-hatch`;
   const pattern = makeHatch(hatch);
   const svg = s("svg", { class: "sy-array", "aria-hidden": "true" });
@@ -547,7 +547,7 @@ export function makeArray(run, { prefix, still = false, ahead, wrong, covered, c
 
   /** @param {number} width */
   function resize(width) {
-    const next = layout(run, chars, width, { still, ahead });
+    const next = layout(run, chars, width, { still, ahead, gap });
     place = next;
     cells = [];
     svg.replaceChildren(s("defs", {}, pattern));
