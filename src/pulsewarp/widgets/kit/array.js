@@ -445,9 +445,10 @@ export function makeCell(run, place, r, c, hatch) {
     set(texts[run.register("c")], { class: "sy-value sy-small sy-c" });
   }
   const shown = form === "dot" ? [] : form === "compact" ? [sum] : REGISTERS;
+  const tip = Math.max(1, place.gap - 5);
   const arrows = {
-    right: s("path", { class: `sy-hop sy-${run.roles.right}`, d: `M${w + 2} ${hgt / 2 - 4}l${place.gap - 5} 4l${5 - place.gap} 4z` }),
-    down: s("path", { class: `sy-hop sy-${run.roles.down}`, d: `M${w / 2 - 4} ${hgt + 2}l4 ${place.gap - 5}l4 ${5 - place.gap}z` }),
+    right: s("path", { class: `sy-hop sy-${run.roles.right}`, d: `M${w + 2} ${hgt / 2 - 4}l${tip} 4l${-tip} 4z` }),
+    down: s("path", { class: `sy-hop sy-${run.roles.down}`, d: `M${w / 2 - 4} ${hgt + 2}l4 ${tip}l4 ${-tip}z` }),
   };
   const node = s("g", { class: "sy-cell", transform: `translate(${place.x(c)} ${place.y(r)})` },
     arrows.right, arrows.down, texture, box, ...(shown.length === 3 ? [pin] : []), ...shown.map((register) => texts[register]),
@@ -545,9 +546,9 @@ export function makeArray(run, { prefix, still = false, ahead, wrong, covered, c
   const tapNote = label("Tap or point at a cell for its values.", { class: "sy-note", x: 0 });
   const leftNote = label("", { class: "sy-note" });
 
-  /** @param {number} width */
-  function resize(width) {
-    const next = layout(run, chars, width, { still, ahead, gap });
+  /** @param {number} width @param {number} [between] another gap between cells at this width */
+  function resize(width, between = gap) {
+    const next = layout(run, chars, width, { still, ahead, gap: between });
     place = next;
     cells = [];
     svg.replaceChildren(s("defs", {}, pattern));
