@@ -2,6 +2,7 @@
 
 A benchmark is a function `bench_*` in a module `bench_*.py` beside this file. It returns a row or a list of
 rows: `name`, `value`, `unit` and, where something is promised, `limit` with `better` ("lower" or "higher").
+A row that could not be measured has the value None and says `why`: it breaks no promise, but is counted.
 Two things are compared within one run and reported as a ratio: machines differ, ratios less.
 
     python benchmarks/run.py [part ...]
@@ -37,7 +38,7 @@ def find_benchmarks(parts: list[str]) -> Iterator[tuple[str, Any]]:
 
 def holds(row: Row) -> bool | None:
     """Tell whether a row keeps its promise; None where nothing is promised."""
-    if row.get("limit") is None:
+    if row.get("limit") is None or row["value"] is None:
         return None
     return bool(
         row["value"] >= row["limit"] if row.get("better") == "higher" else row["value"] <= row["limit"]
@@ -56,11 +57,15 @@ def main() -> int:
             promise = f"{sign} {row['limit']:g}" if row.get("limit") is not None else ""
             verdict = {True: "holds", False: "BROKEN", None: ""}[holds(row)]
             name = f"{part}: {row['name']}"
+            if row["value"] is None:
+                print(f"{name:<72} {'NOT MEASURED':>12} {row['why']}", flush=True)
+                continue
             print(f"{name:<72} {row['value']:>12.4g} {row['unit']:<14} {promise:<12} {verdict}", flush=True)
     Path(HERE.parent / ".cache").mkdir(exist_ok=True)
     Path(HERE.parent / ".cache" / "bench.json").write_text(json.dumps(rows, indent=1))
     broken = [row for row in rows if holds(row) is False]
-    print(f"\n{len(rows)} figures, {len(broken)} promises broken")
+    absent = sum(row["value"] is None for row in rows)
+    print(f"\n{len(rows)} figures, {absent} of them not measured, {len(broken)} promises broken")
     return 1 if broken else 0
 
 
