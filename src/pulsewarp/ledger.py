@@ -109,8 +109,6 @@ def systolic(trace: SystolicTrace) -> SystolicLedger:
     schedule = instance("trace", trace, SystolicTrace, "pass what systolic.simulate returned").schedule
     entered, moved = schedule.entered.astype(np.int64), schedule.moved.astype(np.int64)
     reads = {trace.roles[register]: entered[:, column] for column, register in enumerate(REGISTERS)}
-    cycle_of_fold = np.arange(trace.cycles) // trace.folds[0].cycles
-    continues = np.array([fold.row0 > 0 and trace.roles["held"] != "c" for fold in trace.folds])
     starts = np.zeros(trace.cycles, np.int64)
     starts[[fold.start for fold in trace.folds]] = 1
     held = REGISTERS.index("held")
@@ -119,7 +117,7 @@ def systolic(trace: SystolicTrace) -> SystolicLedger:
         macs=_total(busy),
         reads_a=_total(reads["a"]),
         reads_b=_total(reads["b"]),
-        reads_partial=_total(np.where(continues[cycle_of_fold], reads["c"], 0)),
+        reads_partial=_total(schedule.reentered),
         writes_out=_total(schedule.exited),
         hops=_total(moved.sum(axis=1) - moved[:, held]),
         shifts=_total(moved[:, held]),

@@ -39,6 +39,8 @@ def differences(full: systolic.SystolicTrace, lean: systolic.SystolicTrace) -> l
         kept, looked_up = full.registers(t), lean.registers(t)
         for field in fields(kept):
             one, other = getattr(kept, field.name), getattr(looked_up, field.name)
+            if one is None and other is None:  # no shadow registers
+                continue
             if one.dtype != other.dtype or one.tobytes() != other.tobytes():
                 found.append((t, field.name))
     return found
@@ -72,6 +74,8 @@ def test_a_window_is_a_cut_of_the_whole(product: Product, data: st.DataObject) -
     for trace in pair:
         whole, cut = trace.registers(t), trace.registers(t, rows, cols)
         for field in fields(whole):
+            if getattr(whole, field.name) is None:  # no shadow registers
+                continue
             np.testing.assert_array_equal(getattr(whole, field.name)[rows, cols], getattr(cut, field.name))
             assert not getattr(cut, field.name).flags.writeable
 
@@ -84,7 +88,7 @@ def test_a_sum_added_in_another_order_is_noticed(monkeypatch: pytest.MonkeyPatch
         lean = systolic.simulate(a, b, rows=9, cols=3)
     assert differences(full, lean) == []
 
-    def by_blas(cells: object, index: np.ndarray) -> np.ndarray:
+    def by_blas(cells: object, fold: np.ndarray, index: np.ndarray) -> np.ndarray:
         m, n = np.divmod(np.clip(index, 0, None), 3)
         terms = np.arange(1, 10)[:, None]
         product = a[m] * np.moveaxis(b[:, n], 0, -1)

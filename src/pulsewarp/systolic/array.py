@@ -15,7 +15,8 @@ from pulsewarp.systolic import rules
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis
 from pulsewarp.systolic.faults import Fault, break_rules
 from pulsewarp.systolic.lines import Layout, Lines, tiles_of
-from pulsewarp.systolic.observers import Observer, Probes, RegisterObserver, ScheduleObserver
+from pulsewarp.systolic.observers import FoldByFold, FoldsAtOnce, Observer, Probes, RegisterObserver
+from pulsewarp.systolic.overlap import Accumulators, Outlet, ShadowLines, continues
 from pulsewarp.systolic.rules import Fold
 from pulsewarp.systolic.trace import SystolicTrace
 
@@ -37,6 +38,7 @@ def simulate(
     rows: int,
     cols: int,
     dataflow: str = "ws",
+    overlap: bool = False,
     trace: bool = True,
     probes: Iterable[tuple[int, int, int]] = (),
     fault: Fault | None = None,
@@ -45,11 +47,13 @@ def simulate(
 
     Modelled: the held, right-moving and down-moving register of every cell, one hop a cycle, skewed entry,
     loading and draining, folds for products larger than the array. A fold takes the whole array's schedule
-    even where it fills only part of it, starts with empty registers, and the next starts when it has ended.
+    even where it fills only part of it. It starts with empty registers when the one before has ended, or,
+    with `overlap`, as soon as streams and shadow registers allow: each cell then has a second, shadow
+    register, through which the next tile is loaded (for "os", finished sums drained) while the cell works.
     The partial sum of an earlier fold re-enters at the top edge, so each result is summed in order of k (a
     TPU adds partial sums in accumulators below the array: same cycles, another order of rounding).
-    Not modelled: memory (operands are always there in time), shadow registers that load the next tile early,
-    rounding inside a cell other than that of the accumulator's type.
+    Not modelled: memory (operands are always there in time), rounding inside a cell other than that of the
+    accumulator's type.
 
     Parameters
     ----------
@@ -62,6 +66,10 @@ def simulate(
     dataflow : {"ws", "os", "is"}
         Which operand stays in its cell: weight-stationary keeps tiles of `b`, input-stationary tiles of `a`,
         output-stationary keeps the sums.
+    overlap : bool
+        True for a machine with shadow registers: fold i's stream starts max(rows, T) cycles after that of
+        fold i - 1, with T the length of a stream, and F folds take
+        2 * rows + cols + T - 2 + (F - 1) * max(rows, T) cycles.
     trace : bool
         True keeps every register where cycles * rows * cols is at most 2**21, beyond that the schedule seen
         while stepping. False steps every register all the same and keeps the result and the counts.
@@ -99,8 +107,15 @@ def simulate(
     >>> trace = simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2)
     >>> trace.cycles, trace.result.tolist()
     (6, [[19, 22], [43, 50]])
+
+    Two folds take twice as long, or 2 cycles more where the second tile is loaded while the first works:
+
+    >>> a, b = [[1, 2, 3, 4], [5, 6, 7, 8]], [[1, 2], [3, 4], [5, 6], [7, 8]]
+    >>> [simulate(a, b, rows=2, cols=2, overlap=overlap).cycles for overlap in (False, True)]
+    [12, 8]
     """
     flow = DATAFLOWS[_checks.choice("dataflow", dataflow, DATAFLOWS)]
+    _checks.instance("overlap", overlap, bool, "write True for shadow registers, or False")
     _checks.instance("trace", trace, bool, "write True to keep what the array did, or False")
     rows, cols = _checks.whole_number("rows", rows), _checks.whole_number("cols", cols)
     a, b = _checks.factors(a, b)
@@ -112,10 +127,10 @@ def simulate(
             "fault", fault, Fault, "write systolic.Fault('no_skew') or another of systolic.FAULTS"
         )
         machine = break_rules(fault, flow, sizes, rows, cols)
-    layout = Layout(machine, flow, rows, cols, sizes[flow.stream_axis])
+    layout = Layout(machine, flow, rows, cols, sizes[flow.stream_axis], overlap=overlap)
     keeps_registers = _refuse_or_choose(layout, sizes, accumulator.itemsize, trace)
-    folds = machine.plan_folds(flow, sizes, rows, cols)
-    cycles = layout.cycles * len(folds)
+    folds = machine.plan_folds(flow, sizes, rows, cols, overlap=overlap)
+    cycles = layout.total(len(folds))
 
     observers: list[Observer] = []
     notes = Probes(layout, _probe_cells(probes, cycles, rows, cols))
@@ -123,12 +138,13 @@ def simulate(
         observers.append(notes)
     schedule = registers = None
     if trace:
-        schedule = ScheduleObserver(layout, folds)
+        schedule = (FoldsAtOnce if overlap else FoldByFold)(layout, folds, cycles)
         observers.append(schedule)
         if keeps_registers:
             registers = RegisterObserver(layout, cycles, sizes, accumulator, schedule)
             observers.append(registers)
-    result = _run(layout, folds, a.astype(accumulator), b.astype(accumulator), sizes, observers)
+    run = _run_overlapping if overlap else _run
+    result = run(layout, folds, a.astype(accumulator), b.astype(accumulator), sizes, observers)
     return SystolicTrace(
         dataflow=flow.name,
         rows=rows,
@@ -141,6 +157,7 @@ def simulate(
         result=freeze(result),
         cycles=cycles,
         folds=folds,
+        overlap=overlap,
         fault=fault,
         probed=tuple(notes.seen),
         kept_registers=registers.finish() if registers else None,
@@ -150,7 +167,7 @@ def simulate(
 
 def _run(
     layout: Layout,
-    folds: Sequence[Fold],
+    folds: tuple[Fold, ...],
     a: NDArray[Any],
     b: NDArray[Any],
     sizes: dict[Axis, int],
@@ -169,7 +186,7 @@ def _run(
         for observer in observers:
             observer.begin(fold)
         for t in range(layout.cycles):
-            held, right, down = hop(t)
+            registers = held, right, down = hop(t)
             if sum_moves:
                 multiply(right, held, out=product)
                 add(down, product, out=down)
@@ -177,9 +194,55 @@ def _run(
                 multiply(right, down, out=product)
                 add(held, product, out=held)
             for observer in observers:
-                observer.see(t, held, right, down)
+                observer.see(fold.start + t, registers)
         earlier = tiles[2] if sum_moves else tiles[0]
         earlier[...] = machine.settle(earlier, lines.leaving(fold))
+    return result
+
+
+def _run_overlapping(
+    layout: Layout,
+    folds: tuple[Fold, ...],
+    a: NDArray[Any],
+    b: NDArray[Any],
+    sizes: dict[Axis, int],
+    observers: Sequence[Observer],
+) -> NDArray[Any]:
+    """Step every register, shadow registers included, through every cycle of the run; return the product."""
+    flow, multiply, add = layout.flow, layout.rules.multiply, np.add
+    result = np.zeros((sizes["m"], sizes["n"]), a.dtype)
+    lines = ShadowLines(layout, a.dtype, 0)
+    below, outlet = Accumulators(layout, a.dtype), Outlet(layout, a.dtype)
+    product = np.empty(lines.size, a.dtype)
+    ends = {fold.start + fold.cycles - 1: fold for fold in folds}
+    starts = {fold.start: fold for fold in folds}
+    for t in range(layout.total(len(folds))):
+        fold = starts.get(t)
+        if fold is not None:
+            held, right, down = tiles_of(flow, fold, {"a": a, "b": b, "c": result})
+            lines.feed(fold, held, right, None if flow.loads else down)
+            below.feed(fold, flow.loads and continues(folds, fold.index))
+            for observer in observers:
+                observer.begin(fold)
+        registers = held, right, down, *_ = lines.hop(t)
+        if flow.loads:
+            below.enter(t, down[: layout.cols])
+            multiply(right, held, out=product)
+            add(down, product, out=down)
+            below.leave(t, down[-layout.cols :])
+        else:
+            multiply(right, down, out=product)
+            add(held, product, out=held)
+            outlet.leave(t, lines.just_behind())
+        for observer in observers:
+            observer.see(t, registers)
+        fold = ends.get(t)
+        if fold is not None:
+            held, _, down = tiles_of(flow, fold, {"a": a, "b": b, "c": result})
+            if flow.loads:
+                down[...] = below.left(fold)
+            else:
+                held[...] = outlet.left(fold)
     return result
 
 
@@ -206,7 +269,7 @@ def _refuse_or_choose(layout: Layout, sizes: dict[Axis, int], itemsize: int, tra
     flow, rows, cols = layout.flow, layout.rows, layout.cols
     m, k, n = sizes["m"], sizes["k"], sizes["n"]
     folds = -(-sizes[flow.row_axis] // rows) * -(-sizes[flow.col_axis] // cols)
-    cycles = folds * layout.cycles
+    cycles = layout.total(folds)
     what = f"A product of {m} x {k} by {k} x {n} on {rows} x {cols} cells ({flow.name})"
     if cycles > CYCLE_LIMIT:
         raise ValueError(

@@ -21,12 +21,19 @@ from pulsewarp.systolic.rules import Fold, Rules
 class Layout:
     """Where one fold's values are at each of its cycles: everything the rules say, worked out once a run."""
 
-    def __init__(self, rules: Rules, flow: Dataflow, rows: int, cols: int, stream: int) -> None:
-        self.rules = rules
+    def __init__(
+        self, rules: Rules, flow: Dataflow, rows: int, cols: int, stream: int, *, overlap: bool
+    ) -> None:
+        self.rules, self.overlap = rules, overlap
         self.flow, self.rows, self.cols, self.stream = flow, rows, cols, stream
         self.load = rules.load_cycles(flow, rows)
         self.drain = rules.drain_cycles(flow, rows)
         self.cycles = rules.fold_cycles(flow, rows, cols, stream)
+        self.beat = rules.beat(rows, stream) if overlap else self.cycles
+
+    def total(self, folds: int) -> int:
+        """Return the cycles of a run of so many folds, the last of which runs to its end."""
+        return (folds - 1) * self.beat + self.cycles
 
     def moving_offsets(self) -> list[int]:
         """Return by cycle where the cells are on the lines of moving values: one further towards the feed."""
@@ -88,7 +95,7 @@ class Lines:
             if row < held.shape[0]:
                 waiting[layout.rows - 1 - cycle, : held.shape[1]] = held[row]
 
-    def hop(self, t: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def hop(self, t: int) -> tuple[NDArray[Any], ...]:
         """Step over clock edge `t` of the fold; return the held, right-moving and down-moving registers."""
         size, cols = self.size, self.cols
         at, held_at = self.moving[t], self.shifted[t] * cols

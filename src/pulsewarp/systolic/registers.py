@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 PHASES = ("load", "fill", "steady", "drain")
 """Names of the values of `SystolicTrace.phase`. "load": the stationary tile is shifted in. "fill": more
-and more cells work. "steady": all cells that the fold uses work. "drain": the first cell has finished."""
+and more cells work. "steady": all cells that the fold uses work. "drain": the first cell has finished. Where
+folds overlap, the run as a whole has these phases once: it fills until all cells of the first fold work, and
+drains from when the first cell has finished the last one."""
 
 REGISTERS = ("held", "right", "down")
 """The three registers of a cell, in the order of the columns of `Schedule.entered` and `Schedule.moved`."""
@@ -39,6 +41,8 @@ class Registers:
         Row-major index into the matrix that `SystolicTrace.roles` names for the register.
     active : ndarray of bool, same shape
         Whether the cell multiplies in this cycle.
+    shadow, shadow_index : ndarray or None
+        The same for the shadow registers, whose matrix is that of `held`; None where folds do not overlap.
     """
 
     held: NDArray[Any]
@@ -48,6 +52,8 @@ class Registers:
     right_index: NDArray[np.int32]
     down_index: NDArray[np.int32]
     active: NDArray[np.bool_]
+    shadow: NDArray[Any] | None = None
+    shadow_index: NDArray[np.int32] | None = None
 
     def __repr__(self) -> str:
         return f"Registers(shape={self.active.shape}, values={self.held.dtype})"
@@ -69,6 +75,9 @@ class Schedule:
         Cells that multiply.
     entered, moved : ndarray of int32, shape (T, 3)
         Values that come in from outside, and that come from the neighbouring cell, by register (`REGISTERS`).
+        Where folds overlap, "held" counts what is shifted through the shadow registers.
+    reentered : ndarray of int32, shape (T,)
+        Values among those of `entered` that are partial sums of an earlier fold.
     exited : ndarray of int32, shape (T,)
         Sums that leave.
     """
@@ -79,6 +88,7 @@ class Schedule:
     busy: NDArray[np.int32]
     entered: NDArray[np.int32]
     moved: NDArray[np.int32]
+    reentered: NDArray[np.int32]
     exited: NDArray[np.int32]
 
     def __repr__(self) -> str:

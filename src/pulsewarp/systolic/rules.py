@@ -56,6 +56,22 @@ def drain_cycles(dataflow: Dataflow, rows: int) -> int:
     return 0 if dataflow.loads else rows
 
 
+def beat(rows: int, stream: int) -> int:
+    """Return the cycles from one fold's stream to the next one's where loading or draining overlaps with it.
+
+    A tile takes `rows` cycles to move in, and a partial sum as many to pass the array before it enters again.
+    """
+    return max(rows, stream)
+
+
+def reach(distance: int) -> int:
+    """Return when cells so many hops from the corner take over, in cycles from the stream's first.
+
+    The control wave goes with the new stream (for "os", one cycle behind the last products of the old one).
+    """
+    return distance
+
+
 def plan_tiles(row_extent: int, col_extent: int, rows: int, cols: int) -> Sequence[tuple[int, int]]:
     """Return the first row and column of each tile, in order: column tiles outside, row tiles inside."""
     return [(row0, col0) for col0 in range(0, col_extent, cols) for row0 in range(0, row_extent, rows)]
@@ -72,7 +88,7 @@ class Fold:
     start : int
         First cycle.
     cycles : int
-        Length in cycles; the next fold starts at start + cycles.
+        Length in cycles; the next fold starts at start + cycles, or earlier where folds overlap.
     row0, rows : int
         First index along the array's rows, and how many rows are in use.
     col0, cols : int
@@ -93,7 +109,8 @@ class Rules:
     """All rules of one machine; each field is a function of this module, or what a fault puts in its place.
 
     `skew_rows` and `skew_cols` are the waits of the streams that enter on the left and at the top; `multiply`
-    forms the products of all cells, writing them to `out`.
+    forms the products of all cells, writing them to `out`. `skew_load`, `beat` and `reach` are of the machine
+    with shadow registers.
     """
 
     skew_rows: Callable[[int], int] = skew
@@ -105,6 +122,9 @@ class Rules:
     load_cycles: Callable[[Dataflow, int], int] = load_cycles
     drain_cycles: Callable[[Dataflow, int], int] = drain_cycles
     plan_tiles: Callable[[int, int, int, int], Sequence[tuple[int, int]]] = plan_tiles
+    skew_load: Callable[[int], int] = skew
+    beat: Callable[[int, int], int] = beat
+    reach: Callable[[int], int] = reach
 
     def fold_cycles(self, dataflow: Dataflow, rows: int, cols: int, stream: int) -> int:
         """Return the cycles of one fold: load, `stream` steps through a skewed array, drain."""
@@ -112,15 +132,15 @@ class Rules:
         return load + (rows + cols + stream - 2) + drain
 
     def plan_folds(
-        self, dataflow: Dataflow, sizes: dict[Axis, int], rows: int, cols: int
+        self, dataflow: Dataflow, sizes: dict[Axis, int], rows: int, cols: int, *, overlap: bool = False
     ) -> tuple[Fold, ...]:
         """Return the folds in order, each with the whole array's schedule."""
-        cycles = self.fold_cycles(dataflow, rows, cols, sizes[dataflow.stream_axis])
+        stream = sizes[dataflow.stream_axis]
+        cycles = self.fold_cycles(dataflow, rows, cols, stream)
+        apart = self.beat(rows, stream) if overlap else cycles
         row_extent, col_extent = sizes[dataflow.row_axis], sizes[dataflow.col_axis]
         return tuple(
-            Fold(
-                i, i * cycles, cycles, row0, min(rows, row_extent - row0), col0, min(cols, col_extent - col0)
-            )
+            Fold(i, i * apart, cycles, row0, min(rows, row_extent - row0), col0, min(cols, col_extent - col0))
             for i, (row0, col0) in enumerate(self.plan_tiles(row_extent, col_extent, rows, cols))
         )
 

@@ -42,6 +42,8 @@ class SystolicTrace:
         T.
     folds : tuple of Fold
         In order of execution.
+    overlap : bool
+        Whether cells have shadow registers, so that folds overlap in time.
     fault : Fault or None
         The rule that was broken in this machine; what a sound one does is then no help to read the trace.
     probed : tuple of Probe
@@ -63,6 +65,7 @@ class SystolicTrace:
     result: NDArray[Any]
     cycles: int
     folds: tuple[Fold, ...]
+    overlap: bool
     fault: Fault | None
     probed: tuple[Probe, ...]
     kept_registers: Registers | None
@@ -92,6 +95,11 @@ class SystolicTrace:
     def sizes(self) -> dict[Axis, int]:
         """The product's sizes by the name of their index."""
         return {"m": self.m, "n": self.n, "k": self.k}
+
+    @property
+    def stream(self) -> int:
+        """Steps of a fold's stream: the cycles in which each cell in use works."""
+        return self.sizes[self.flow.stream_axis]
 
     @property
     def schedule(self) -> Schedule:
@@ -151,6 +159,22 @@ class SystolicTrace:
     def active(self) -> NDArray[np.bool_]:
         """Whether a cell multiplies in a cycle; shape (T, R, C)."""
         return self._all_registers.active
+
+    @property
+    def shadow(self) -> NDArray[Any]:
+        """Values in the shadow registers, with overlapping folds only; shape (T, R, C)."""
+        self._refuse_shadow()
+        shadow = self._all_registers.shadow
+        assert shadow is not None
+        return shadow
+
+    @property
+    def shadow_index(self) -> NDArray[np.int32]:
+        """Which element each value of `shadow` is; shape (T, R, C)."""
+        self._refuse_shadow()
+        index = self._all_registers.shadow_index
+        assert index is not None
+        return index
 
     @property
     def stationary(self) -> NDArray[Any]:
@@ -219,7 +243,11 @@ class SystolicTrace:
             return window.recompute(self, t, rows, cols)
         kept = self.kept_registers
         names = [field.name for field in fields(kept)]
-        return Registers(*(freeze(getattr(kept, name)[t, rows, cols]) for name in names))
+        parts = {name: getattr(kept, name) for name in names}
+        cut: dict[str, Any] = {
+            name: freeze(part[t, rows, cols]) for name, part in parts.items() if part is not None
+        }
+        return Registers(**cut)
 
     def macs(self) -> NDArray[np.int32]:
         """Return every multiply-add: rows (cycle, row, col, m, n, k), sorted by cycle, row, column.
@@ -292,6 +320,11 @@ class SystolicTrace:
         kept = self.kept_registers
         if self.flow.loads:
             leaving = kept.down_index[:, -1]
+        elif kept.shadow_index is not None:  # what sank, and what the bottom row handed over
+            leaving = np.full((self.cycles, self.cols), -1, np.int32)
+            held = kept.held_index[:, -1]
+            handed_over = np.where(held[1:] != held[:-1], held[:-1], -1)
+            leaving[1:] = np.maximum(kept.shadow_index[:-1, -1], handed_over)
         else:  # what sat in the bottom row when the drain shifted
             leaving = np.full((self.cycles, self.cols), -1, np.int32)
             for fold in self.folds:
@@ -300,7 +333,10 @@ class SystolicTrace:
         cycle, col = np.nonzero(leaving >= 0)
         at = coordinates("c", leaving[cycle, col], self.sizes)
         last = np.array([not self.flow.loads or fold.row0 + fold.rows == self.k for fold in self.folds])
-        final = last[cycle // self.folds[0].cycles]
+        # A fold's first sum leaves column 0 after the load and all rows, the next column a cycle later.
+        since = cycle - col - (self.folds[0].cycles - self.stream - self.cols + 1) if self.overlap else cycle
+        apart = self.folds[1].start if len(self.folds) > 1 else self.cycles
+        final = last[np.clip(since // apart, 0, len(self.folds) - 1)]
         return np.stack([cycle, col, at["m"], at["n"], final], axis=1).astype(np.int32)
 
     def verify(self) -> Report:
@@ -322,6 +358,12 @@ class SystolicTrace:
 
         return verification.verify(self)
 
+    def _refuse_shadow(self) -> None:
+        if not self.overlap:
+            raise ValueError(
+                "This trace is of a machine without shadow registers; simulate with overlap=True."
+            )
+
     def _refuse_lookup(self) -> None:
         if self.has_schedule and self.fault is not None:  # the look-up follows the rules of a sound machine
             raise ValueError(
@@ -341,8 +383,9 @@ class SystolicTrace:
             "every register" if self.has_registers else "the schedule" if self.has_schedule else "the result"
         )
         broken = f", fault {self.fault.kind}" if self.fault else ""
+        folds = counted(len(self.folds), "overlapping fold" if self.overlap else "fold")
         return (
             f"SystolicTrace({self.dataflow}, {self.rows}x{self.cols} cells, {self.m}x{self.k} by "
-            f"{self.k}x{self.n}, {self.cycles} cycles, {counted(len(self.folds), 'fold')}{broken}, "
+            f"{self.k}x{self.n}, {self.cycles} cycles, {folds}{broken}, "
             f"keeps {kept})"
         )

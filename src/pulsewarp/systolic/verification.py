@@ -77,12 +77,20 @@ def _wrong_results(result: NDArray[Any], expected: NDArray[Any], wrong: NDArray[
 
 def check_closed_form(trace: SystolicTrace) -> Check:
     """Compare the cycles counted with the formula."""
-    cost = gemm(m=trace.m, k=trace.k, n=trace.n, rows=trace.rows, cols=trace.cols, dataflow=trace.dataflow)
-    count = len(trace.folds)
-    says = (
-        f"{trace.cycles} cycles counted in {counted(count, 'fold')}; "
-        f"by formula {cost.folds} x {cost.cycles_per_fold} = {cost.cycles}"
+    cost = gemm(
+        m=trace.m,
+        k=trace.k,
+        n=trace.n,
+        rows=trace.rows,
+        cols=trace.cols,
+        dataflow=trace.dataflow,
+        overlap=trace.overlap,
     )
+    count = len(trace.folds)
+    formula = f"{cost.folds} x {cost.cycles_per_fold}"
+    if trace.overlap:
+        formula = f"{cost.cycles_per_fold} + {cost.folds - 1} x {cost.interval}"
+    says = f"{trace.cycles} cycles counted in {counted(count, 'fold')}; by formula {formula} = {cost.cycles}"
     return Check("closed form", (trace.cycles, count) == (cost.cycles, cost.folds), says)
 
 
@@ -95,13 +103,35 @@ def check_hops(trace: SystolicTrace) -> Check:
     strays += int(
         np.count_nonzero((right[1:, :, 1:] >= 0) & (trace.right[1:, :, 1:] != trace.right[:-1, :, :-1]))
     )
-    came = (held[1:, 1:] == held[:-1, 1:]) | (held[1:, 1:] == held[:-1, :-1])
-    if not trace.flow.loads:  # a sum comes into being where its first product is formed
-        came |= trace.active[1:, 1:] & (held[:-1, 1:] < 0)
-    strays += int(np.count_nonzero((held[1:, 1:] >= 0) & ~came))
+    if trace.overlap:
+        strays += _shadow_strays(trace)
+    else:
+        came = (held[1:, 1:] == held[:-1, 1:]) | (held[1:, 1:] == held[:-1, :-1])
+        if not trace.flow.loads:  # a sum comes into being where its first product is formed
+            came |= trace.active[1:, 1:] & (held[:-1, 1:] < 0)
+        strays += int(np.count_nonzero((held[1:, 1:] >= 0) & ~came))
     return Check(
         "one hop a cycle", strays == 0, f"{hops} hops to a neighbour, {strays} values from elsewhere"
     )
+
+
+def _shadow_strays(trace: SystolicTrace) -> int:
+    """Count what is in a held or shadow register without having been in a register from where it may come."""
+    held, shadow = trace.held_index, trace.shadow_index
+    stayed, sank = held[1:] == held[:-1], shadow[1:] == shadow[:-1]
+    sank[:, 1:] |= shadow[1:, 1:] == shadow[:-1, :-1]
+    if trace.flow.loads:  # in from the top, and over into the cell
+        stayed |= held[1:] == shadow[:-1]
+        sank[:, 0] = True
+        came_as = np.where(held[1:] == held[:-1], trace.held[:-1], trace.shadow[:-1])
+        changed = stayed & (held[1:] >= 0) & (trace.held[1:] != came_as)
+    else:  # into being in the cell, and over into its shadow
+        stayed |= trace.active[1:]
+        sank |= shadow[1:] == held[:-1]
+        own = shadow[1:] == held[:-1]
+        changed = own & (shadow[1:] >= 0) & (trace.shadow[1:] != trace.held[:-1])
+    strays = ((held[1:] >= 0) & ~stayed) | ((shadow[1:] >= 0) & ~sank) | changed
+    return int(np.count_nonzero(strays))
 
 
 def check_meetings(trace: SystolicTrace) -> Check:
@@ -135,7 +165,7 @@ def check_schedule(trace: SystolicTrace) -> Check:
     for fold in trace.folds:
         cycle = np.arange(fold.start, fold.start + fold.cycles)[:, None, None]
         start, length = trace.start[fold.index], trace.length[fold.index]
-        said[fold.start : fold.start + fold.cycles] = (
+        said[fold.start : fold.start + fold.cycles] |= (
             (start >= 0) & (cycle >= start) & (cycle < start + length)
         )
     wrong = int(np.count_nonzero(said != trace.active))
