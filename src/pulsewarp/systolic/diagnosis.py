@@ -52,6 +52,7 @@ class Suspects:
     sound: NDArray[Any]
     seen: NDArray[Any]
     _trace: SystolicTrace = field(repr=False)
+    _among: frozenset[tuple[int, int]] = field(repr=False)
 
     @_checks.names_keywords
     def verdict(self, row: int, col: int) -> str:
@@ -79,8 +80,8 @@ class Suspects:
         >>> sound = systolic.simulate(a, b, rows=2, cols=2)
         >>> fault = systolic.Fault("stuck_cell", row=1, col=0)
         >>> broken = systolic.simulate(a, b, rows=2, cols=2, fault=fault)
-        >>> print(systolic.suspects(sound, broken).verdict(0, 1))
-        Not cell (0,1): it adds to column 1 of C only, and wrong are results of column 0. 2 cells add to all of them.
+        >>> print(systolic.suspects(sound, broken).verdict(0, 0))
+        Not cell (0,0): without its products C[0,0] would be 14, but it is 5. 1 cell explains every result.
         """
         trace = self._trace
         row = _checks.whole_number("row", row, least=0, most=trace.rows - 1)
@@ -88,12 +89,14 @@ class Suspects:
         where, cell = self.clues[0], f"({row},{col})"
         if (row, col) in self.cells:
             return self._fits(row, col)
+        if (row, col) not in self._among:
+            return f"Not cell {cell}: it was ruled out before. {_remain(self.cells)}"
         touched = _touched(trace, row, col)
         if not touched.any():
             return f"Not cell {cell}: this product does not use it. {_remain(self.cells)}"
         if self.wrong and not all(touched[place] for place in self.wrong):
             return (
-                f"Not cell {cell}: it adds to {_place(trace, touched)} only, and wrong are results of "
+                f"Not cell {cell}: it adds to {_place(trace, touched)} only, but the wrong results lie in "
                 f"{_place(trace, _marked(self.wrong, touched.shape))}. "
                 f"{_count(where.cells)} to all of them."
             )
@@ -117,9 +120,8 @@ class Suspects:
         lacks = " and ".join(products) if len(products) <= 2 else f"its {len(products)} products"
         gap = f"without {lacks}, C[{m},{n}] is {self.seen[m, n]} instead of {self.sound[m, n]}"
         if len(self.wrong) > 1:
-            gap += (
-                f", and its other products explain the other {counted(len(self.wrong) - 1, 'wrong result')}"
-            )
+            rest = f"{len(self.wrong) - 1} wrong results" if len(self.wrong) > 2 else "wrong result"
+            gap += f", and its other products explain the other {rest}"
         if others:
             return (
                 f"Cell {cell} fits: {gap}. So {'does' if others == 1 else 'do'} "
@@ -191,8 +193,8 @@ def suspects(
     exact = tuple(cell for cell in near if _same(_without(sound, *cell), seen).all())
     of_before = f"of {counted(start, 'cell')}"
     if not at:
-        where = f"all {seen.size} results are right, so the place of a fault cannot be told: {len(near)} {of_before} left"
-        much = f"without its products every result stays as it is: {len(exact)} of these left"
+        where = f"all {seen.size} results are right, which excludes no cell: {len(near)} {of_before} left"
+        much = f"{len(exact)} of these make no difference to any result"
     else:
         verb = "lies" if len(at) == 1 else "lie"
         where = (
@@ -205,7 +207,7 @@ def suspects(
             f"{'leaves' if len(exact) == 1 else 'leave'} exactly such gaps"
         )
     clues = (Clue("where", near, where), Clue("how much", exact, much))
-    return Suspects(exact, clues, at, sound.result, seen, sound)
+    return Suspects(exact, clues, at, sound.result, seen, sound, frozenset(candidates))
 
 
 def _same_product(sound: SystolicTrace, broken: SystolicTrace) -> None:
@@ -214,7 +216,8 @@ def _same_product(sound: SystolicTrace, broken: SystolicTrace) -> None:
         _checks.instance(name, trace, SystolicTrace, "make one with systolic.simulate")
     if sound.fault is not None:
         raise ValueError(
-            f"sound has the fault {sound.fault.kind!r}; pass the trace without a fault first, the broken one second."
+            f"sound has the fault {sound.fault.kind!r}; pass the trace without a fault first, the broken one "
+            f"second."
         )
     for what, one, other in (
         ("dataflow", sound.dataflow, broken.dataflow),
@@ -229,7 +232,8 @@ def _same_product(sound: SystolicTrace, broken: SystolicTrace) -> None:
     for name in ("a", "b"):
         if not np.array_equal(getattr(sound, name), getattr(broken, name)):
             raise ValueError(
-                f"sound and broken have different values of {name}; simulate the same product twice, once with fault=."
+                f"sound and broken have different values of {name}; simulate the same product twice, "
+                f"once with fault=."
             )
 
 

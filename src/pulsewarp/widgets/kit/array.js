@@ -598,7 +598,7 @@ export function makeArray(run, { prefix, still = false, ahead, wrong, covered, c
         drawCell(run, cells[r * cols + c], cell, chosen, {
           right: cell.rightIndex >= 0 && c < cols - 1,
           down: cell.downIndex >= 0 && r < rows - 1,
-        }, !dark && wrong?.cell?.(t, at.top + r, at.left + c), (register) => wrong?.register?.(t, at.top + r, at.left + c, register) ?? false);
+        }, wrong?.cell?.(t, at.top + r, at.left + c), (register) => wrong?.register?.(t, at.top + r, at.left + c, register) ?? false);
       }
     }
     numbers.forEach((number, i) => write(number, i < cols ? at.left + i : at.top + i - cols));
