@@ -6,10 +6,13 @@ from pulsewarp.systolic.array import simulate
 from pulsewarp.systolic.convolution import Im2col, im2col
 from pulsewarp.systolic.cost import CONVENTIONS, ConventionCount, GemmCost, conv, gemm
 from pulsewarp.systolic.dataflow import DATAFLOWS, Dataflow
+from pulsewarp.systolic.diagnosis import Clue, Suspects, suspects
 from pulsewarp.systolic.faults import FAULTS, Fault
 from pulsewarp.systolic.matrix_units import MatrixUnits, MatrixUnitsCost, matrix_units
+from pulsewarp.systolic.pipeline_trace import PipelineTally, PipelineTrace
 from pulsewarp.systolic.registers import PHASES, REGISTERS, Check, Probe, Registers, Report, Schedule
 from pulsewarp.systolic.rules import Fold
+from pulsewarp.systolic.tile_pipeline import pipeline
 from pulsewarp.systolic.trace import SystolicTrace
 
 __all__ = [
@@ -19,6 +22,7 @@ __all__ = [
     "PHASES",
     "REGISTERS",
     "Check",
+    "Clue",
     "ConventionCount",
     "Dataflow",
     "Fault",
@@ -27,14 +31,19 @@ __all__ = [
     "Im2col",
     "MatrixUnits",
     "MatrixUnitsCost",
+    "PipelineTally",
+    "PipelineTrace",
     "Probe",
     "Registers",
     "Report",
     "Schedule",
+    "Suspects",
     "SystolicTrace",
     "conv",
     "gemm",
     "im2col",
     "matrix_units",
+    "pipeline",
     "simulate",
+    "suspects",
 ]
