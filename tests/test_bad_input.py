@@ -42,6 +42,9 @@ V5E, H100 = chips.get("tpu_v5e"), chips.get("h100_sxm")
 PRODUCT = Matmul(2, 2, 2)
 ARRAY = systolic.simulate(A, A, rows=2, cols=2)
 UNTRACED = systolic.simulate(A, A, rows=2, cols=2, trace=False)
+PIPELINE = systolic.pipeline(
+    A, A, rows=2, cols=2, clock_hz=1e9, bandwidth_bytes_per_second=1e9, vmem_bytes=256, dtype="int8"
+)
 BOOKS = ledger.levels(ARRAY, "int8")
 WARPS = simt.simulate([simt.chain(2)], schedulers=1)
 SIZES = {"m": 2, "k": 2, "n": 2, "rows": 2, "cols": 2}
@@ -174,6 +177,8 @@ VALUES: list[Row] = [
     ("barriers", lambda: simt.simulate([[simt.bar()], simt.chain(1)]), ("w0: 1", "w1: 0", "blocks")),
     ("nothing to run", lambda: simt.simulate([]), ("0 warps", "at least one")),
     ("no schedule", lambda: ledger.systolic(UNTRACED), ("trace=False", "trace=True")),
+    ("another pipeline", lambda: ledger.levels(ARRAY, "bf16", pipeline=PIPELINE),
+     ("2 x 2 by 2 x 2 in int8", "in bf16", "pass the same one")),
     ("no levels", lambda: ledger.levels(UNTRACED, "int8"), ("trace=False", "trace=True")),
     ("no macs", lambda: UNTRACED.macs(), ("trace=False", "trace=True")),
     ("no picture", lambda: widgets.SystolicPlayer(UNTRACED), ("trace=False", "trace=True")),
@@ -219,6 +224,7 @@ TYPES: list[Row] = [
     ("systolic ledger", lambda: ledger.systolic(WARPS), ("WarpTrace", "systolic.simulate")),
     ("energy", lambda: ledger.energy(ARRAY), ("SystolicTrace", "ledger.levels")),
     ("levels", lambda: ledger.levels(WARPS, "int8"), ("WarpTrace", "systolic.simulate", "systolic.gemm")),
+    ("levels' pipeline", lambda: ledger.levels(ARRAY, "int8", pipeline=ARRAY), ("systolic.pipeline",)),
     ("warp ledger", lambda: ledger.warp(ARRAY), ("SystolicTrace", "simt.simulate")),
     ("systolic player", lambda: widgets.SystolicPlayer(WARPS), ("WarpTrace", "systolic.simulate")),
     ("warp player", lambda: widgets.WarpPlayer(ARRAY), ("SystolicTrace", "simt.simulate")),

@@ -18,14 +18,16 @@ SIZE = st.integers(1, 7)
 DATAFLOWS = ["ws", "os", "is"]
 
 
-def run(m: int, k: int, n: int, rows: int, cols: int, dataflow: str) -> systolic.SystolicTrace:
+def run(
+    m: int, k: int, n: int, rows: int, cols: int, dataflow: str, overlap: bool = False
+) -> systolic.SystolicTrace:
     a, b = np.ones((m, k), np.int8), np.ones((k, n), np.int8)
-    return systolic.simulate(a, b, rows=rows, cols=cols, dataflow=dataflow)
+    return systolic.simulate(a, b, rows=rows, cols=cols, dataflow=dataflow, overlap=overlap)
 
 
 def cost_of(trace: systolic.SystolicTrace) -> systolic.GemmCost:
     sizes = {"m": trace.m, "k": trace.k, "n": trace.n, "rows": trace.rows, "cols": trace.cols}
-    return systolic.gemm(**sizes, dataflow=trace.dataflow)
+    return systolic.gemm(**sizes, dataflow=trace.dataflow, overlap=trace.overlap)
 
 
 def check_agreement(trace: systolic.SystolicTrace) -> None:
@@ -35,23 +37,30 @@ def check_agreement(trace: systolic.SystolicTrace) -> None:
 
 def check_registers(trace: systolic.SystolicTrace) -> None:
     """Count every write of a register one by one, from the elements that the registers hold in each cycle."""
-    held, right, down = trace.held_index, trace.right_index, trace.down_index
+    right, down = trace.right_index, trace.down_index
     books = ledger.levels(cost_of(trace), "int8")
     roles = trace.roles
     written = {"a": 0, "b": 0, "c": 0}
-    for t in range(trace.cycles):
-        loading = trace.phase[t] == systolic.PHASES.index("load")
-        draining = roles["held"] == "c" and any(
-            fold.start + fold.cycles - trace.rows <= t < fold.start + fold.cycles for fold in trace.folds
-        )
-        for r, c in np.ndindex(trace.rows, trace.cols):
-            written[roles["right"]] += int(right[t, r, c] >= 0)  # what moves is written anew in each cell
-            written[roles["down"]] += int(down[t, r, c] >= 0)
-            if held[t, r, c] >= 0 and (
-                loading or draining or (roles["held"] == "c" and trace.active[t, r, c])
-            ):
-                written[roles["held"]] += 1
+    for t, r, c in np.ndindex(right.shape):
+        written[roles["right"]] += int(right[t, r, c] >= 0)  # what moves is written anew in each cell
+        written[roles["down"]] += int(down[t, r, c] >= 0)
+        written[roles["held"]] += held_writes(trace, t, r, c)
     assert {operand: books.elements("registers", operand=operand) for operand in written} == written
+
+
+def held_writes(trace: systolic.SystolicTrace, t: int, r: int, c: int) -> int:
+    """Return how often the register that stays, and its shadow, are written in one cell and cycle."""
+    stays = trace.roles["held"] == "c"
+    product = int(stays and trace.active[t, r, c])
+    if trace.overlap:
+        shadow = trace.shadow_index
+        new = shadow[t, r, c] >= 0 and (t == 0 or shadow[t, r, c] != shadow[t - 1, r, c])
+        begins = not stays and t in trace.start[:, r, c]  # the shadow's value is taken over
+        return product + int(new) + int(begins)
+    ends = [fold.start + fold.cycles for fold in trace.folds]
+    draining = stays and any(end - trace.rows <= t < end for end in ends)
+    loading = trace.phase[t] == systolic.PHASES.index("load")
+    return product + int(trace.held_index[t, r, c] >= 0 and (loading or draining))
 
 
 def check_edge(trace: systolic.SystolicTrace) -> None:
@@ -61,10 +70,15 @@ def check_edge(trace: systolic.SystolicTrace) -> None:
     assert books.macs == len(products)
     assert books.elements("vmem", kind="write", way="leave") == len(exits)
     assert books.elements("vmem", kind="read", way="enter", operand="c") == (exits[:, 4] == 0).sum()
-    # An operand enters once for each fold and place of the edge in which it is used.
-    fold = products[:, 0] // trace.folds[0].cycles
-    uses = {"a": products[:, [3, 5]], "b": products[:, [5, 4]]}
-    for operand, element in uses.items():
+    # An operand enters once for each fold in which it is used.
+    axis = {"m": 3, "n": 4, "k": 5}
+    fold = np.column_stack(
+        [
+            products[:, axis[trace.flow.row_axis]] // trace.rows,
+            products[:, axis[trace.flow.col_axis]] // trace.cols,
+        ]
+    )
+    for operand, element in (("a", products[:, [3, 5]]), ("b", products[:, [5, 4]])):
         entered = len(np.unique(np.column_stack([fold, element]), axis=0))
         assert books.elements("vmem", way="enter", operand=operand) == entered
 
@@ -84,11 +98,11 @@ def check_bytes(trace: systolic.SystolicTrace) -> None:
 CHECKS = [check_agreement, check_registers, check_edge, check_bytes]
 
 
-@given(SIZE, SIZE, SIZE, st.integers(1, 4), st.integers(1, 4), st.sampled_from(DATAFLOWS))
+@given(SIZE, SIZE, SIZE, st.integers(1, 4), st.integers(1, 4), st.sampled_from(DATAFLOWS), st.booleans())
 def test_what_was_stepped_is_what_the_sizes_say_and_the_registers_show(
-    m: int, k: int, n: int, rows: int, cols: int, dataflow: str
+    m: int, k: int, n: int, rows: int, cols: int, dataflow: str, overlap: bool
 ) -> None:
-    trace = run(m, k, n, rows, cols, dataflow)
+    trace = run(m, k, n, rows, cols, dataflow, overlap)
     for check in CHECKS:
         check(trace)
 
@@ -117,11 +131,14 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], Callable[[systolic.SystolicTrace],
 }
 
 
+@pytest.mark.parametrize("overlap", [False, True])
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_the_count_is_seen(fault: str, dataflow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_in_the_count_is_seen(
+    fault: str, dataflow: str, overlap: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant, check = FAULTS[fault]
-    trace = run(5, 4, 6, 3, 2, dataflow)
+    trace = run(5, 4, 6, 3, 2, dataflow, overlap)
     check(trace)
     sound = ledger._closed_form
     monkeypatch.setattr(ledger, "_closed_form", lambda cost: plant(sound(cost)))
@@ -193,6 +210,50 @@ def test_the_far_memory_moves_each_operand_once_in_every_dtype(
     assert books.accumulator == DTYPES[dtype].accumulator
 
 
+TILES = st.tuples(SIZE, SIZE, SIZE)
+
+
+def pipeline(m: int, k: int, n: int, tile: tuple[int, int, int], dtype: str) -> systolic.PipelineTrace:
+    return systolic.pipeline(
+        m=m, k=k, n=n, tile=tile, dtype=dtype, rows=3, cols=2, clock_hz=1e9,
+        bandwidth_bytes_per_second=1e9, vmem_bytes=2**20,
+    )  # fmt: skip
+
+
+@given(SIZE, SIZE, SIZE, TILES, st.sampled_from(["bf16", "int8", "int4"]))
+def test_with_a_pipeline_the_far_memory_moves_what_the_pipeline_moved(
+    m: int, k: int, n: int, tile: tuple[int, int, int], dtype: str
+) -> None:
+    ran = pipeline(m, k, n, tile, dtype)
+    cost = systolic.gemm(m=m, k=k, n=n, rows=3, cols=2)
+    books, once = ledger.levels(cost, dtype, pipeline=ran), ledger.levels(cost, dtype)
+    read, written = (books.bytes("hbm", kind=kind) for kind in ("read", "write"))
+    assert (read, written) == (ran.bytes_in, ran.bytes_out)
+    assert books.bytes("vmem", way="transfer", kind="write") == read
+    assert books.bytes("vmem", way="transfer", kind="read") == written
+    assert books.elements("hbm", operand="c") == m * n  # written once
+    for operand in ("a", "b"):
+        assert books.elements("hbm", operand=operand) >= once.elements("hbm", operand=operand)
+    assert books.select("registers") == once.select("registers")
+    assert books.hbm_by == f"by tiles of {ran.tile[0]}x{ran.tile[1]}x{ran.tile[2]}"
+    whole = ledger.levels(cost, dtype, pipeline=pipeline(m, k, n, (m, k, n), dtype))
+    assert whole.traffic == once.traffic  # one tile is each operand once
+
+
+def test_tiles_that_do_not_stay_are_fetched_again() -> None:
+    cost = systolic.gemm(m=4, k=4, n=6, rows=3, cols=2)
+    books = ledger.levels(cost, "int8", pipeline=pipeline(4, 4, 6, (2, 2, 2), "int8"))
+    # Three tile columns of C: A passes three times, B once for each of two tile rows.
+    assert [books.elements("hbm", operand=operand) for operand in "abc"] == [48, 48, 24]
+
+
+def test_a_pipeline_of_another_product_is_refused() -> None:
+    cost = systolic.gemm(m=4, k=4, n=6, rows=3, cols=2)
+    for other in (pipeline(4, 4, 5, (2, 2, 2), "int8"), pipeline(4, 4, 6, (2, 2, 2), "bf16")):
+        with pytest.raises(ValueError, match=r"The pipeline ran 4 x 4 by 4 x .*; pass the same one"):
+            ledger.levels(cost, "int8", pipeline=other)
+
+
 def test_a_larger_array_reads_each_operand_less_often() -> None:
     sizes = {"m": 1024, "k": 1024, "n": 1024}
     small, large = (
@@ -224,3 +285,8 @@ def test_the_ledger_says_what_it_holds() -> None:
         "  vmem: 94 read, 74 written, 384 B, 3.2 B/MAC\n"
         "  registers: 70 enter, 210 hop, 44 shift, 120 accumulate, 1216 B, 10.1 B/MAC)"
     )
+    lines = repr(ledger.levels(systolic.gemm(**sizes, overlap=True), "int8")).splitlines()
+    assert lines[-1] == "  registers: 98 enter, 234 hop, 24 shift, 20 take over, 952 B, 7.93 B/MAC)"
+    ran = pipeline(6, 5, 4, (3, 5, 4), "int8")
+    lines = repr(ledger.levels(systolic.gemm(**sizes), "int8", pipeline=ran)).splitlines()
+    assert lines[1] == "  hbm: 50 read, 24 written, 146 B, 1.22 B/MAC (by tiles of 3x5x4)"

@@ -18,16 +18,18 @@ SIZE = st.integers(1, 7)
 DATAFLOWS = ["ws", "os", "is"]
 
 
-def run(m: int, k: int, n: int, rows: int, cols: int, dataflow: str) -> systolic.SystolicTrace:
+def run(
+    m: int, k: int, n: int, rows: int, cols: int, dataflow: str, overlap: bool = False
+) -> systolic.SystolicTrace:
     a, b = np.ones((m, k), np.int8), np.ones((k, n), np.int8)
-    return systolic.simulate(a, b, rows=rows, cols=cols, dataflow=dataflow)
+    return systolic.simulate(a, b, rows=rows, cols=cols, dataflow=dataflow, overlap=overlap)
 
 
 def check_end(trace: systolic.SystolicTrace) -> None:
     """Hold what was charged in all to the closed form."""
     end = ledger.systolic(trace).at(-1)
     sizes = {"m": trace.m, "k": trace.k, "n": trace.n, "rows": trace.rows, "cols": trace.cols}
-    cost = systolic.gemm(**sizes, dataflow=trace.dataflow)
+    cost = systolic.gemm(**sizes, dataflow=trace.dataflow, overlap=trace.overlap)
     products = trace.m * trace.n * trace.k
     assert end["macs"] == products
     assert end["reads_a"] == cost.sram_reads_a
@@ -48,16 +50,17 @@ def check_each_cycle(trace: systolic.SystolicTrace) -> None:
     np.testing.assert_array_equal(charged.hops, np.cumsum(hops))
     exits = np.bincount(trace.exits()[:, 0], minlength=trace.cycles)
     np.testing.assert_array_equal(charged.writes_out, np.cumsum(exits))
+    held = trace.shadow_index if trace.overlap else held  # what is shifted
     before = np.concatenate([np.full((1, trace.rows, trace.cols), -1), held[:-1]])
     shifted = (held[:, 1:] >= 0) & (held[:, 1:] == before[:, :-1]) & (held[:, 1:] != before[:, 1:])
     np.testing.assert_array_equal(charged.shifts, np.cumsum(shifted.sum(axis=(1, 2))))
 
 
-@given(SIZE, SIZE, SIZE, SIZE, SIZE, st.sampled_from(DATAFLOWS))
+@given(SIZE, SIZE, SIZE, SIZE, SIZE, st.sampled_from(DATAFLOWS), st.booleans())
 def test_the_ledger_is_the_closed_form_in_the_end_and_the_registers_in_each_cycle(
-    m: int, k: int, n: int, rows: int, cols: int, dataflow: str
+    m: int, k: int, n: int, rows: int, cols: int, dataflow: str, overlap: bool
 ) -> None:
-    trace = run(m, k, n, rows, cols, dataflow)
+    trace = run(m, k, n, rows, cols, dataflow, overlap)
     check_end(trace)
     check_each_cycle(trace)
 

@@ -17,7 +17,8 @@ from pulsewarp.bench.measurement import with_prefix
 from pulsewarp.chips import EnergyFact
 from pulsewarp.matmul import BYTES, DTYPES, Matmul, stored_bytes
 from pulsewarp.simt import STATES, WarpTrace
-from pulsewarp.systolic import DATAFLOWS, REGISTERS, GemmCost, SystolicTrace
+from pulsewarp.systolic import DATAFLOWS, REGISTERS, GemmCost, PipelineTrace, SystolicTrace
+from pulsewarp.systolic.pipeline_trace import KINDS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,10 +137,11 @@ LEVELS = ("hbm", "vmem", "registers")
 """Where the values of a product are kept, the farthest from the cells first. "hbm": the memory beside the
 chip. "vmem": the SRAM at the array's edge. "registers": those of the cells."""
 
-WAYS = ("transfer", "enter", "leave", "hop", "shift", "accumulate")
+WAYS = ("transfer", "enter", "leave", "hop", "shift", "take over", "accumulate")
 """How a value comes to be read or written. "transfer": between "hbm" and "vmem", seen from either end.
 "enter", "leave": over the array's edge. "hop": from the cell on the left or above. "shift": down, while a
-tile is loaded or sums are drained. "accumulate": a sum that stays in its cell takes one product more."""
+tile is loaded or sums are drained. "take over": between a register and its shadow register, where folds
+overlap. "accumulate": a sum that stays in its cell takes one product more."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,7 @@ class LevelLedger:
     idle_cell_cycles : int
         Cells times cycles in which a cell did not multiply.
     hbm_by : str
-        Whose count the traffic of "hbm" is: "each operand once" or "pipeline".
+        What the traffic of "hbm" is: "each operand once", or by the tiles of a pipeline.
     traffic : tuple of Traffic
         Level by level as in `LEVELS`; what is 0 is left out.
     """
@@ -321,16 +323,19 @@ class LevelLedger:
 
 
 @names_keywords
-def levels(work: SystolicTrace | GemmCost, dtype: str) -> LevelLedger:
+def levels(
+    work: SystolicTrace | GemmCost, dtype: str, *, pipeline: PipelineTrace | None = None
+) -> LevelLedger:
     """Count what a product on an array reads and writes at each level, in elements and bytes.
 
     Counted: what enters and leaves the array, in the array and in the SRAM at its edge ("vmem"); what that
     SRAM exchanges with the memory beside the chip ("hbm"); and every value written into a cell's register
     because it entered, hopped or was shifted, or because it is a sum that stays and took a product. A sum
-    that moves is added to on its way: its hop and its accumulation are one write. "hbm" is the least that
-    any machine needs: each operand read once, the result written once. Not counted: reading a register (its
-    output is a wire; each multiply-add uses three), empty registers, unused parts of words, and the vector
-    unit that turns finished sums into the result's dtype.
+    that moves is added to on its way: its hop and its accumulation are one write. Without a pipeline, "hbm"
+    is the least that any machine needs: each operand read once, the result written once. With one, it is what
+    the pipeline fetched and wrote; the array is counted all the same as if it ran the product in one piece.
+    Not counted: reading a register (its output is a wire; each multiply-add uses three), empty registers,
+    unused parts of words, and the vector unit that adds up tiles and turns sums into the result's dtype.
 
     Parameters
     ----------
@@ -339,6 +344,8 @@ def levels(work: SystolicTrace | GemmCost, dtype: str) -> LevelLedger:
     dtype : str
         As which the operands are stored, a key of `matmul.DTYPES`; sums are stored in its accumulator, the
         result goes to "hbm" in its result dtype.
+    pipeline : PipelineTrace, optional
+        The same product in the same dtype as `systolic.pipeline` ran it.
 
     Returns
     -------
@@ -347,7 +354,8 @@ def levels(work: SystolicTrace | GemmCost, dtype: str) -> LevelLedger:
     Raises
     ------
     ValueError
-        For an unknown dtype, a trace made with trace=False, a cost under a convention other than "register".
+        For an unknown dtype, a trace made with trace=False, a cost under a convention other than "register",
+        a pipeline of another product or dtype.
 
     Examples
     --------
@@ -369,19 +377,24 @@ def levels(work: SystolicTrace | GemmCost, dtype: str) -> LevelLedger:
     stored = {"a": dtype, "b": dtype, "c": DTYPES[dtype].accumulator}
     product = Matmul(work.m, work.k, work.n, dtype)
     in_hbm = {"a": dtype, "b": dtype, "c": product.result_dtype}
-    once = {"a": work.m * work.k, "b": work.k * work.n, "c": work.m * work.n}
+    transferred = {"a": [work.m * work.k], "b": [work.k * work.n], "c": [work.m * work.n]}
+    hbm_by = "each operand once"
+    if pipeline is not None:
+        transferred = _by_tile(pipeline, product)
+        hbm_by = f"by tiles of {'x'.join(map(str, pipeline.tile))}"
 
     rows: list[Traffic] = []
 
-    def charge(level: str, kind: str, way: str, operand: str, dtype: str, elements: int) -> None:
-        if elements:
-            size = stored_bytes(elements, dtype)
-            rows.append(Traffic(level, kind, way, operand, dtype, elements, size))
+    def charge(level: str, kind: str, way: str, operand: str, dtype: str, *pieces: int) -> None:
+        if any(pieces):  # each piece is stored in whole bytes
+            size = sum(stored_bytes(piece, dtype) for piece in pieces)
+            rows.append(Traffic(level, kind, way, operand, dtype, sum(pieces), size))
 
-    for operand, elements in once.items():
-        charge("hbm", "write" if operand == "c" else "read", "transfer", operand, in_hbm[operand], elements)
-    for operand, elements in once.items():
-        charge("vmem", "read" if operand == "c" else "write", "transfer", operand, in_hbm[operand], elements)
+    for level, far in (("hbm", "read"), ("vmem", "write")):
+        back = {"read": "write", "write": "read"}[far]
+        for operand, pieces in transferred.items():
+            kind = back if operand == "c" else far
+            charge(level, kind, "transfer", operand, in_hbm[operand], *pieces)
     for operand, elements in counts.read.items():
         charge("vmem", "read", "enter", operand, stored[operand], elements)
     charge("vmem", "write", "leave", "c", stored["c"], counts.left)
@@ -400,9 +413,26 @@ def levels(work: SystolicTrace | GemmCost, dtype: str) -> LevelLedger:
         macs=counts.macs,
         decisions=counts.decisions,
         idle_cell_cycles=counts.idle_cell_cycles,
-        hbm_by="each operand once",
+        hbm_by=hbm_by,
         traffic=tuple(rows),
     )
+
+
+def _by_tile(pipeline: PipelineTrace, product: Matmul) -> dict[str, list[int]]:
+    """Return the elements of every tile that a pipeline fetched or wrote, by operand."""
+    instance("pipeline", pipeline, PipelineTrace, "pass what systolic.pipeline returned, or leave it out")
+    ran = Matmul(pipeline.m, pipeline.k, pipeline.n, pipeline.dtype)
+    if ran != product:
+        raise ValueError(
+            f"The pipeline ran {ran.m} x {ran.k} by {ran.k} x {ran.n} in {ran.dtype}, but the product is "
+            f"{product.m} x {product.k} by {product.k} x {product.n} in {product.dtype}; pass the same one."
+        )
+    whole, side = np.array([ran.m, ran.k, ran.n]), np.array(pipeline.tile)
+    lengths = np.minimum(side, whole - pipeline.tiles * side)  # the last tile of a row may be cut
+    lengths[pipeline.tiles < 0] = 1  # an index that the operand does not have
+    elements = lengths.prod(axis=1)
+    moves = {"a": "fetch a", "b": "fetch b", "c": "write c"}
+    return {operand: elements[pipeline.kind == KINDS.index(kind)].tolist() for operand, kind in moves.items()}
 
 
 @dataclass(frozen=True)
@@ -423,6 +453,10 @@ def _as_stepped(trace: SystolicTrace) -> _Counts:
     entered = dict(zip(REGISTERS, trace.schedule.entered.sum(axis=0, dtype=np.int64).tolist(), strict=True))
     moved = dict(zip(REGISTERS, trace.schedule.moved.sum(axis=0, dtype=np.int64).tolist(), strict=True))
     roles = trace.roles
+    # Each cell that worked for a fold took its value over, or handed its sum over; but in the bottom row a
+    # sum leaves in the cycle in which it would be in the shadow register.
+    worked = trace.schedule.start >= 0
+    handed_over = int(np.count_nonzero(worked[:, :-1] if roles["held"] == "c" else worked))
     return _Counts(
         macs=end["macs"],
         decisions=end["decisions"],
@@ -433,6 +467,7 @@ def _as_stepped(trace: SystolicTrace) -> _Counts:
             "enter": {roles[register]: entered[register] for register in REGISTERS},
             "hop": {roles[register]: moved[register] for register in ("right", "down")},
             "shift": {roles["held"]: moved["held"]},
+            "take over": {roles["held"]: handed_over} if trace.overlap else {},
             "accumulate": {"c": end["macs"]} if roles["held"] == "c" else {},
         },
     )
@@ -452,6 +487,7 @@ def _closed_form(cost: GemmCost) -> _Counts:
     # drain, the rows - 1 - i cells that lie between it and the bottom edge.
     full, cut = divmod(sizes[flow.row_axis], cost.rows)
     shifted = full * _below(cost.rows) + (_below(cut) if flow.loads else cut * (cost.rows - 1) - _below(cut))
+    handed_over = (sizes[flow.row_axis] - (0 if flow.loads else full)) * sizes[flow.col_axis]
     macs = cost.m * cost.k * cost.n
     enters = crossed if flow.loads else {**crossed, "c": 0}  # a sum that stays begins in its cell
     return _Counts(
@@ -467,6 +503,7 @@ def _closed_form(cost: GemmCost) -> _Counts:
                 flow.down: crossed[flow.down] * (cost.rows - 1),
             },
             "shift": {flow.held: shifted * sizes[flow.col_axis]},
+            "take over": {flow.held: handed_over} if cost.overlap else {},
             "accumulate": {} if flow.loads else {"c": macs},
         },
     )
