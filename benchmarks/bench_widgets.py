@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from pulsewarp import systolic
@@ -16,27 +17,32 @@ from pulsewarp.widgets.systolic import SystolicPlayer, pack_trace
 ROOT = Path(__file__).parent.parent
 
 
-def large_trace(kind: str, rows: int = 256) -> systolic.SystolicTrace:
-    """Return one fold of a 256 x 256 array through which so many rows of A stream."""
+def large_trace(kind: str, m: int = 256, side: int = 256) -> systolic.SystolicTrace:
+    """Return m x side by side x side numbers on 256 x 256 cells; with side 256, one fold."""
     rng = np.random.default_rng(0)
+    shapes = (m, side), (side, side)
     if kind == "int8":
-        a, b = (rng.integers(-128, 128, (m, 256)).astype(np.int8) for m in (rows, 256))
+        a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in shapes)
     else:
-        a, b = (rng.standard_normal((m, 256)).astype(kind) for m in (rows, 256))
+        dtype = np.dtype(ml_dtypes.bfloat16 if kind == "bf16" else kind)
+        a, b = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
     return systolic.simulate(a, b, rows=256, cols=256)
 
 
 def bench_wire() -> list[dict[str, Any]]:
-    """Text that crosses once for one fold of 256 x 256."""
-    cases = [("int8", 256, 1.5), ("float32", 256, 1.5), ("int8", 1024, 1.5), ("float32", 1024, 5.0)]
+    """Text that crosses once: one fold through which 1,024 rows stream, and a whole product of 16 folds."""
+    cases = [
+        ("int8", 1024, 256, 1.5), ("bf16", 1024, 256, 1.5), ("float32", 1024, 256, 5.0),
+        ("int8", 1024, 1024, 5.0), ("bf16", 1024, 1024, 5.0),
+    ]  # fmt: skip
     return [
         {
-            "name": f"wire of 256x256 cells, {rows} rows, {kind}",
-            "value": len(pack_trace(large_trace(kind, rows))) / 1e6,
+            "name": f"wire of {m}x{side}x{side} on 256x256 cells, {kind}",
+            "value": len(pack_trace(large_trace(kind, m, side))) / 1e6,
             "unit": "MB",
             "limit": limit,
         }
-        for kind, rows, limit in cases
+        for kind, m, side, limit in cases
     ]
 
 
