@@ -103,9 +103,9 @@ COUNTING_FAULTS = {
     "skew forgotten": ("2 * rows + cols + stream - 2", "2 * rows + stream"),
     "a cycle late": ("cycles = folds * per_fold - 1", "cycles = folds * per_fold"),
     "drain counted": ("if not flow.loads:", "if False:"),
-    "held read again": ("flow.held: 1", "flow.held: col_tiles"),
-    "moving read once": ("flow.right: col_tiles", "flow.right: 1"),
-    "sums written once": ("flow.down: row_tiles", "flow.down: 1"),
+    "held read again": ("crossings[flow.right]", "crossings[flow.held]"),
+    "moving read once": ("crossings[flow.right] *= col_tiles", "pass"),
+    "sums written once": ("crossings[flow.down] *= row_tiles", "pass"),
 }
 STONNE_FAULTS = {
     "a cut tile dropped": ("(row_extent % rows, 1)", "(0, 1)"),
@@ -239,18 +239,20 @@ def test_the_closed_form_of_busy_cells_is_the_stepped_count(
     assert disagrees(found) == []
 
 
-@given(SIZE, SIZE, SIZE, st.integers(1, 5), st.integers(1, 5), FLOWS)
-def test_busy_cells_and_phases_are_those_of_the_run(
-    m: int, k: int, n: int, rows: int, cols: int, dataflow: str
+@given(SIZE, SIZE, SIZE, st.integers(1, 5), st.integers(1, 5), FLOWS, st.booleans())
+def test_busy_cells_folds_and_phases_are_those_of_the_run(
+    m: int, k: int, n: int, rows: int, cols: int, dataflow: str, overlap: bool
 ) -> None:
-    found = systolic.gemm(m=m, k=k, n=n, rows=rows, cols=cols, dataflow=dataflow)
-    trace = systolic.simulate(
-        np.ones((m, k), np.int8), np.ones((k, n), np.int8), rows=rows, cols=cols, dataflow=dataflow
-    )
+    array: dict[str, Any] = {"rows": rows, "cols": cols, "dataflow": dataflow, "overlap": overlap}
+    found = systolic.gemm(m=m, k=k, n=n, **array)
+    trace = systolic.simulate(np.ones((m, k), np.int8), np.ones((k, n), np.int8), **array)
+    assert found.cycles == trace.cycles
     assert np.array_equal(found.busy(np.arange(found.cycles)), trace.schedule.busy)
-    lengths = np.bincount(trace.phase[: found.cycles_per_fold], minlength=len(systolic.PHASES))
-    assert [getattr(found, name) for name in systolic.PHASES] == lengths.tolist()
+    assert found.plan() == trace.folds
     assert (found.row_tiles * found.col_tiles, found.stream) == (found.folds, trace.sizes[ROLES[dataflow][2]])
+    if not overlap or found.folds == 1:
+        lengths = np.bincount(trace.phase[: found.cycles_per_fold], minlength=len(systolic.PHASES))
+        assert lengths.tolist() == [found.load, found.fill, found.steady, found.drain]
 
 
 MUTANTS = {
@@ -337,6 +339,41 @@ def test_each_convention_stands_beside_the_others_with_its_reason() -> None:
             assert other.conventions() == found.conventions()
     early = systolic.gemm(m=9, k=8, n=7, rows=4, cols=4, overlap=True).conventions()
     assert early[0].cycles < early[1].cycles and "no tile while another works" in early[1].reason
+
+
+@given(SIZE, SIZE, SIZE, st.integers(1, 5), st.integers(1, 5), FLOWS, st.booleans(), st.integers(0, 99))
+def test_a_cost_verifies_itself_in_every_frame(
+    m: int, k: int, n: int, rows: int, cols: int, dataflow: str, overlap: bool, t: int
+) -> None:
+    found = systolic.gemm(m=m, k=k, n=n, rows=rows, cols=cols, dataflow=dataflow, overlap=overlap)
+    report = found.verify(cycle=min(t, found.cycles - 1))
+    assert report.passed and len(report.checks) == 4, report
+    assert found.verify().checks == report.checks[:3]
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_verify_sees_a_fault_in_the_closed_form(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    which, change = MUTANTS[name]
+    honest = getattr(busy, which)
+    found = systolic.gemm(m=5, k=7, n=5, rows=4, cols=3, overlap=True)
+    monkeypatch.setattr(busy, which, lambda t, series, stream: honest(t, change(series), stream))
+    assert not all(found.verify(cycle=t).passed for t in range(found.cycles))
+
+
+def test_verify_says_what_it_counted() -> None:
+    found = systolic.gemm(m=64, k=129, n=129, rows=128, cols=128)
+    assert [check.says for check in found.verify(cycle=256).checks] == [
+        "4 folds hold 16641 elements, each meets 64 of the stream: 1065024 products of 64 x 129 x 129; "
+        "in closed form 1065024",
+        "4 folds of 446 cycles, one by one, end after 1784 cycles; by formula 1784",
+        "streams of 64 steps begin at least 446 cycles apart",
+        "6238 cells counted one by one in cycle 256; in closed form 6238",
+    ]
+
+
+def test_verify_refuses_a_cycle_outside_the_run() -> None:
+    with pytest.raises(ValueError, match=r"cycle is 14, but must be.*at most 13"):
+        systolic.gemm(m=4, k=4, n=4, rows=4, cols=4).verify(cycle=14)
 
 
 GEMM = {"m": 1, "k": 1, "n": 1, "rows": 1, "cols": 1}

@@ -13,7 +13,8 @@ from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp._text import counted
 from pulsewarp.systolic import busy, rules
-from pulsewarp.systolic.dataflow import AXES, DATAFLOWS, Axis, Dataflow, Letter
+from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, Letter
+from pulsewarp.systolic.registers import Report
 
 CONVENTIONS = ("register", "scalesim", "stonne")
 """Who counts how. "register": what `simulate` counts. "scalesim": what SCALE-Sim 3.0.0 prints.
@@ -108,7 +109,7 @@ class GemmCost:
     def interval(self) -> int:
         """Cycles from the first product of a fold to the first product of the next."""
         self._refuse_other_conventions()
-        return max(self.rows, self.stream) if self.overlap else self.cycles_per_fold
+        return rules.beat(self.rows, self.stream) if self.overlap else self.cycles_per_fold
 
     @property
     def load(self) -> int:
@@ -139,6 +140,29 @@ class GemmCost:
         sizes[self.flow.row_axis] = self.row_tiles * self.rows
         sizes[self.flow.col_axis] = self.col_tiles * self.cols
         return _count(self.flow, sizes, self.rows, self.cols, self.convention, self.overlap)
+
+    def plan(self) -> tuple[rules.Fold, ...]:
+        """Return the folds in order, each with its cycles and its tile, as a simulated run has them.
+
+        Returns
+        -------
+        tuple of Fold
+            One object each: the only count here that takes longer for more folds.
+
+        Raises
+        ------
+        ValueError
+            For a convention other than "register".
+
+        Examples
+        --------
+        Column tiles lie outside, row tiles inside:
+
+        >>> [(fold.start, fold.row0, fold.col0) for fold in gemm(m=3, k=4, n=4, rows=2, cols=2).plan()]
+        [(0, 0, 0), (7, 2, 0), (14, 0, 2), (21, 2, 2)]
+        """
+        self._refuse_other_conventions()
+        return rules.RULES.plan_folds(self.flow, self.sizes, self.rows, self.cols, overlap=self.overlap)
 
     @overload
     def busy(self, t: int) -> int: ...
@@ -232,6 +256,34 @@ class GemmCost:
         bins = min(_checks.whole_number("bins", bins), self.cycles)
         edges = -(-np.arange(bins + 1) * self.cycles // bins)
         return freeze(np.diff(self.macs(edges - 1)) / (np.diff(edges) * self.rows * self.cols))
+
+    @_checks.names_keywords
+    def verify(self, cycle: int | None = None) -> Report:
+        """Count again without the closed forms: products and cycles fold by fold, one frame cell by cell.
+
+        Parameters
+        ----------
+        cycle : int, optional
+            Also count the cells that work in this cycle.
+
+        Returns
+        -------
+        Report
+            One `Check` each, with its numbers in a sentence; `passed` when all hold.
+
+        Raises
+        ------
+        ValueError
+            For a cycle outside the run, or a convention other than "register".
+
+        Examples
+        --------
+        >>> gemm(m=10, k=4, n=4, rows=4, cols=4).verify(cycle=7).passed
+        True
+        """
+        from pulsewarp.systolic import recount  # it needs this class
+
+        return recount.recount(self, cycle)
 
     def conventions(self) -> tuple[ConventionCount, ...]:
         """Return what each convention counts for this product, with the reason for the difference.
@@ -492,16 +544,15 @@ def _count(
     stream = sizes[flow.stream_axis]
     row_tiles, col_tiles = -(-row_extent // rows), -(-col_extent // cols)
     folds = row_tiles * col_tiles
-    products = sizes["m"] * sizes["k"] * sizes["n"]
+    m, k, n = sizes["m"], sizes["k"], sizes["n"]
     # What stays crosses the edge once, what moves right once a column tile, what moves down once a row tile.
-    passes: dict[Letter, int] = {flow.held: 1, flow.right: col_tiles, flow.down: row_tiles}
-    crossings = {
-        letter: sizes[AXES[letter][0]] * sizes[AXES[letter][1]] * passes[letter] for letter in passes
-    }
-    again = crossings["c"] - sizes["m"] * sizes["n"] if convention == "register" else 0
+    crossings: dict[Letter, int] = {"a": m * k, "b": k * n, "c": m * n}
+    crossings[flow.right] *= col_tiles
+    crossings[flow.down] *= row_tiles
+    again = crossings["c"] - m * n if convention == "register" else 0
     per_fold = 2 * rows + cols + stream - 2  # load or drain takes rows cycles, the skewed streams the rest
     # Without overlap a fold waits for the one before to end, with it for the stream and the tile before.
-    cycles = per_fold + (folds - 1) * (max(rows, stream) if overlap else per_fold)
+    cycles = per_fold + (folds - 1) * (rules.beat(rows, stream) if overlap else per_fold)
     if convention == "scalesim":
         if not flow.loads:
             per_fold -= rows
@@ -514,9 +565,9 @@ def _count(
             )
         per_fold, cycles = _stonne_cycles(row_extent, col_extent, rows, cols, stream)
     return GemmCost(
-        m=sizes["m"],
-        k=sizes["k"],
-        n=sizes["n"],
+        m=m,
+        k=k,
+        n=n,
         rows=rows,
         cols=cols,
         dataflow=flow.name,
@@ -525,7 +576,7 @@ def _count(
         folds=folds,
         cycles_per_fold=per_fold,
         cycles=cycles,
-        utilization=products / (cycles * rows * cols) if cycles else math.nan,
+        utilization=m * k * n / (cycles * rows * cols) if cycles else math.nan,
         mapping_efficiency=row_extent * col_extent / (folds * rows * cols),
         sram_reads_a=crossings["a"],
         sram_reads_b=crossings["b"],

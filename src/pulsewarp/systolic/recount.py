@@ -1,0 +1,72 @@
+"""Counts a cost again, fold by fold and cell by cell, to hold its closed forms to."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from pulsewarp import _checks
+from pulsewarp._text import counted
+from pulsewarp.systolic.cost import GemmCost
+from pulsewarp.systolic.registers import Check, Report
+from pulsewarp.systolic.rules import Fold
+
+
+def recount(cost: GemmCost, cycle: int | None) -> Report:
+    """Return what was found, with the frame of one cycle if it is given."""
+    plan = cost.plan()
+    checks = [_products(cost, plan), _end(cost, plan), _distance(cost, plan)]
+    if cycle is not None:
+        cycle = _checks.whole_number("cycle", cycle, least=0, most=cost.cycles - 1)
+        checks.append(_frame(cost, plan, cycle))
+    return Report(tuple(checks))
+
+
+def _products(cost: GemmCost, plan: tuple[Fold, ...]) -> Check:
+    """Require that the tiles hold each element once and that the total is the product's."""
+    elements = sum(fold.rows * fold.cols for fold in plan)
+    total, closed = elements * cost.stream, cost.macs(cost.cycles - 1)
+    says = (
+        f"{counted(len(plan), 'fold')} hold {elements} elements, each meets {cost.stream} of the stream: "
+        f"{total} products of {cost.m} x {cost.k} x {cost.n}; in closed form {closed}"
+    )
+    return Check("each product once", total == closed == cost.m * cost.k * cost.n, says)
+
+
+def _end(cost: GemmCost, plan: tuple[Fold, ...]) -> Check:
+    """Require that the last fold ends with the run."""
+    end = plan[-1].start + plan[-1].cycles
+    says = (
+        f"{counted(len(plan), 'fold')} of {plan[0].cycles} cycles, one by one, end after {end} cycles; by "
+        f"formula {cost.cycles}"
+    )
+    return Check("closed form", (end, len(plan)) == (cost.cycles, cost.folds), says)
+
+
+def _distance(cost: GemmCost, plan: tuple[Fold, ...]) -> Check:
+    """Require that no cell has to work for two folds at once."""
+    starts = [fold.start for fold in plan]
+    apart = min((late - early for early, late in itertools.pairwise(starts)), default=None)
+    says = (
+        f"streams of {cost.stream} steps begin at least {apart} cycles apart"
+        if apart is not None
+        else "one fold only"
+    )
+    return Check("one fold at a time in a cell", apart is None or apart >= cost.stream, says)
+
+
+def _frame(cost: GemmCost, plan: tuple[Fold, ...], t: int) -> Check:
+    """Require that as many cells work as are counted one by one in the folds under way."""
+    found = 0
+    for fold in plan:
+        if fold.start <= t < fold.start + fold.cycles:
+            row, col = np.ogrid[: fold.rows, : fold.cols]
+            step = t - (fold.start + cost.load) - row - col
+            found += int(np.count_nonzero((step >= 0) & (step < cost.stream)))
+    closed = cost.busy(t)
+    return Check(
+        "cells of this frame",
+        found == closed,
+        f"{found} cells counted one by one in cycle {t}; in closed form {closed}",
+    )
