@@ -233,7 +233,7 @@ class SystolicTrace:
         >>> trace.registers(2).down.tolist()
         [[5, 0], [0, 0]]
         """
-        t = _checks.whole_number("t", t, least=0, most=self.cycles - 1, remedy="Cycles are counted from 0.")
+        t = self._checked_cycle("t", t)
         for name, cells in (("rows", rows), ("cols", cols)):
             _checks.instance(name, cells, slice, "write slice(first, last + 1)")
         if self.kept_registers is None:
@@ -339,14 +339,28 @@ class SystolicTrace:
         final = last[np.clip(since // apart, 0, len(self.folds) - 1)]
         return np.stack([cycle, col, at["m"], at["n"], final], axis=1).astype(np.int32)
 
-    def verify(self) -> Report:
+    @_checks.names_keywords
+    def verify(self, cycle: int | None = None) -> Report:
         """Check this trace: NumPy's product, the closed form, one hop a cycle, each product once.
+
+        With a cycle, also the frame: every register after that clock edge, kept or looked up, against the
+        element that must be in it by the closed form of the schedule, with the value that the operands give.
+
+        Parameters
+        ----------
+        cycle : int, optional
+            Cycle of the frame to be checked, from 0.
 
         Returns
         -------
         Report
             One `Check` each, with its numbers in a sentence; `passed` when all hold. What a trace does not
             keep is not checked, and the report says so.
+
+        Raises
+        ------
+        ValueError
+            For a cycle outside the run, or one of a trace that can neither show nor look up its registers.
 
         Examples
         --------
@@ -356,7 +370,13 @@ class SystolicTrace:
         """
         from pulsewarp.systolic import verification  # it needs this class
 
-        return verification.verify(self)
+        if cycle is not None:
+            cycle = self._checked_cycle("cycle", cycle)
+        return verification.verify(self, cycle)
+
+    def _checked_cycle(self, name: str, t: int) -> int:
+        last = self.cycles - 1
+        return _checks.whole_number(name, t, least=0, most=last, remedy="Cycles are counted from 0.")
 
     def _refuse_shadow(self) -> None:
         if not self.overlap:

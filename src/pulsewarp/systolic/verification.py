@@ -10,17 +10,20 @@ from numpy.typing import NDArray
 from pulsewarp._text import counted
 from pulsewarp.systolic.cost import gemm
 from pulsewarp.systolic.dataflow import Axis, Letter, coordinates
+from pulsewarp.systolic.frame import check_frame
 from pulsewarp.systolic.registers import Check, Report
 from pulsewarp.systolic.trace import SystolicTrace
 
 
-def verify(trace: SystolicTrace) -> Report:
-    """Return the report of every check that the trace keeps enough for."""
+def verify(trace: SystolicTrace, cycle: int | None = None) -> Report:
+    """Return the report of every check that the trace keeps enough for, and of one frame if asked."""
     checks = [check_product(trace), check_closed_form(trace)]
     if trace.has_registers:
         checks += [check_hops(trace), check_meetings(trace), check_products(trace), check_schedule(trace)]
     elif trace.has_schedule:
         checks += [check_wavefront(trace), check_coverage(trace)]
+    if cycle is not None:
+        checks.append(check_frame(trace, cycle))
     return Report(tuple(checks))
 
 
@@ -153,7 +156,7 @@ def check_products(trace: SystolicTrace) -> Check:
     macs = trace.macs().astype(np.int64)
     flat = (macs[:, 3] * trace.n + macs[:, 4]) * trace.k + macs[:, 5]
     total = trace.m * trace.n * trace.k
-    times = np.bincount(flat, minlength=total)
+    times = np.bincount(flat[(flat >= 0) & (flat < total)], minlength=total)
     once = int(np.count_nonzero(times == 1))
     says = f"{once} of {total} formed once, {len(macs)} multiply-adds in all"
     return Check("each product once", once == total == len(macs), says)

@@ -54,7 +54,7 @@ class _Cells:
         """
         if not self.trace.overlap:
             number = self.t // self.trace.folds[0].cycles
-            return np.full(wait.shape, number)
+            return np.full(wait.shape, number, np.int64)
         begun = self.origin - (self.trace.rows if loading else 0)
         last: NDArray[np.int64] = np.searchsorted(begun, self.t - wait, side="right") - 1
         return last
@@ -66,7 +66,8 @@ class _Cells:
         first, second = AXES[letter]
         flat = axis_values[first] * self.trace.sizes[second] + axis_values[second]
         shape = (self.r.size, self.c.size)
-        return np.broadcast_to(np.where(there, flat, -1), shape).astype(np.int32)
+        found: NDArray[np.int32] = np.broadcast_to(np.where(there, flat, -1), shape).astype(np.int32)
+        return found
 
     def step(self, fold: NDArray[Any]) -> NDArray[Any]:
         """Return the step of the streams that is in each cell: the edge saw it r + c cycles ago."""
