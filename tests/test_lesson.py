@@ -392,3 +392,74 @@ def test_mutant_a_check_that_accepts_everything_is_caught(monkeypatch: pytest.Mo
     monkeypatch.setattr(lesson.Exercise, "_agrees", lambda self, given, expected: True)
     with pytest.raises(ValueError, match="a constant would pass"):
         cycles_task().check(lambda r, c, t: 0)
+
+
+# --- own numbers --------------------------------------------------------------------------------------------
+
+TYPED = {"a": "1 2\n3 4", "b": "5 6\n7 8", "rows": "2", "cols": "2", "dataflow": "ws", "overlap": False}
+
+
+def run_own(player, **values):
+    """What comes back to the browser for these fields."""
+    asked = str(len(player.reply.get("id", "")) + 1)
+    player.request = {"id": asked + str(values), "kind": "own", "values": {**TYPED, **values}}
+    assert player.reply["id"] == player.request["id"]
+    return {key: value for key, value in player.reply.items() if key != "id"}
+
+
+def test_own_product_runs_what_was_typed():
+    player = lesson.own_product()
+    before = player.trace
+    said = run_own(player, dataflow="os", overlap=True, a="1 2\n3 4\n5 6")
+    assert said == {"done": "Now shown: 3 x 2 by 2 x 2, 8 cycles in 2 folds."}
+    trace = player._shown
+    assert player.trace != before and trace.overlap and trace.dataflow == "os"
+    assert trace.result.tolist() == [[19, 22], [43, 50], [67, 78]]
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "words"),
+    [
+        ({"a": "1 x"}, "a", "A has 'x' in row 1"),
+        ({"b": "1 2 3"}, "b", "B has 1 row, but A has 2 columns; give B as many rows as A has columns."),
+        ({"rows": "9"}, "rows", "Array rows is 9, but must be a whole number of at least 1 and at most 8."),
+        ({"cols": "two"}, "cols", "Array columns is 'two'"),
+        ({"cols": ""}, "cols", "Array columns is ''"),
+        ({"dataflow": "diagonal"}, None, "Unknown dataflow 'diagonal'"),
+    ],
+)
+def test_own_numbers_that_do_not_run_come_back_as_a_sentence_with_their_field(values, field, words):
+    player = lesson.own_product()
+    before = player.trace
+    said = run_own(player, **values)
+    assert said["error"].startswith(words) and said.get("field") == field
+    assert player.trace == before
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "words"),
+    [
+        ("int8", "1 200", "A[0,1] is 200, but int8 holds whole numbers from -128 to 127; change it."),
+        ("int8", "1.5 2", "A[0,0] is 1.5, but int8 holds whole numbers"),
+        ("int32", "1 3000000000", "A[0,1] is 3000000000, but int32 holds"),
+        ("float16", "1 65520", "A[0,1] is 65520, beyond what float16 holds; write a smaller one."),
+    ],
+)
+def test_own_numbers_must_fit_their_dtype(dtype, text, words):
+    player = lesson.own_product([[1, 2]], [[3], [4]], dtype=dtype)
+    said = run_own(player, a=text)
+    assert said["error"].startswith(words) and said["field"] == "a"
+
+
+def test_own_numbers_are_held_in_their_dtype():
+    player = lesson.own_product([[1, 2]], [[3], [4]], dtype="bfloat16")
+    run_own(player, a="1.001 257", b="1\n1")
+    assert player._shown.a.astype(float).tolist() == [[1.0, 256.0]]
+    assert str(player._shown.a.dtype) == "bfloat16"
+
+
+def test_own_product_refuses_what_does_not_fit_the_fields():
+    with pytest.raises(ValueError, match=r"a is 1 x 9, but at most 8 x 8 fit"):
+        lesson.own_product([range(9)], [[1]] * 9)
+    with pytest.raises(ValueError, match=r"Unknown dtype 'int7'.*Did you mean"):
+        lesson.own_product(dtype="int7")

@@ -1,5 +1,6 @@
 """The Python side of every player: traits, seek, the page, the bundle an output keeps."""
 
+import inspect
 import json
 import re
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from pulsewarp import systolic
+from pulsewarp.widgets import _player
 from pulsewarp.widgets._player import Player
 from pulsewarp.widgets.systolic import SystolicPlayer
 
@@ -127,3 +129,75 @@ def test_showing_another_run_keeps_the_widget(player):
 def test_two_players_share_one_module_text(player, trace):
     assert SystolicPlayer(trace)._esm is player._esm
     assert isinstance(player, Player) and isinstance(player, ipywidgets.DOMWidget)
+
+
+# --- what a reader asks for ---------------------------------------------------------------------------------
+
+
+def asked(player, **request):
+    player.request = {"id": str(request), **request}
+    assert player.reply["id"] == str(request)
+    return player.reply
+
+
+def test_verify_is_answered_with_the_traces_report(player, trace):
+    rows = asked(player, kind="verify", cycle=4)["report"]
+    wanted = trace.verify(cycle=4).checks if "cycle" in inspect.signature(trace.verify).parameters else None
+    assert rows == [[check.name, check.passed, check.says] for check in wanted or trace.verify().checks]
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"kind": "verify", "cycle": 99}, "cycle is 99, but must be a whole number"),
+        ({"kind": "verify"}, "cycle is None"),
+        ({"kind": "paint"}, "Nothing in this notebook answers a request for 'paint'."),
+        ({}, "Nothing in this notebook answers a request for None."),
+    ],
+)
+def test_what_cannot_be_answered_is_a_sentence(player, request_, words):
+    assert asked(player, **request_)["error"].startswith(words)
+
+
+def test_a_page_brings_the_report_and_the_check_of_each_frame(player, trace):
+    state = json.loads(json.dumps(player._page_state()))
+    assert state["written"]["run"] == [[c.name, c.passed, c.says] for c in trace.verify().checks]
+    if "cycle" in inspect.signature(trace.verify).parameters:
+        assert list(state["written"]["frames"]) == [str(t) for t in range(trace.cycles)]
+        every = [row for rows in state["written"]["frames"].values() for row in rows]
+        assert len(every) >= trace.cycles and all(passed for _, passed, _ in every)
+
+
+def test_a_page_of_a_large_run_says_that_it_was_not_checked(player, monkeypatch):
+    monkeypatch.setattr(_player, "MOST_BYTES_VERIFIED", len(player.trace) - 1)
+    assert player._page_state()["written"] == {
+        "left_out": "This run is too large to have been checked with the page; in Python, trace.verify() "
+        "checks it."
+    }
+
+
+def test_several_traces_are_verified_by_name(trace):
+    class Two(Player):
+        _scene = "systolic.js"
+
+    two = Two("", cycles=trace.cycles, shows={"sound": trace, "of nothing": object()})
+    assert {row[0] for row in two._report()} == {f"sound: {check.name}" for check in trace.verify().checks}
+    assert "verify" not in Two("", cycles=1, shows=object()).options
+
+
+def test_a_task_reaches_the_browser_and_must_be_a_sentence(trace):
+    assert SystolicPlayer(trace, task="Look.").options["task"] == "Look."
+    assert "task" not in SystolicPlayer(trace).options
+
+
+@pytest.mark.wrong_type
+def test_a_task_that_is_no_sentence_is_refused(trace):
+    with pytest.raises(TypeError, match="task is 3"):
+        SystolicPlayer(trace, task=3)
+
+
+def test_showing_another_run_moves_the_poster_and_the_report(player):
+    other = systolic.simulate([[1]], [[2]], rows=1, cols=1)
+    player.show(other)
+    assert player.options["poster"] == player.cursor and player.options["verify"] is True
+    assert asked(player, kind="verify", cycle=0)["report"][0][2].startswith("1 of 1 results")

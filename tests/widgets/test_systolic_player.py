@@ -114,6 +114,13 @@ def test_a_trace_without_schedule_is_refused():
         SystolicPlayer(systolic.simulate([[1]], [[1]], rows=1, cols=1, trace=False))
 
 
+def test_the_trace_of_a_broken_machine_is_refused():
+    fault = systolic.Fault("late_by_one")
+    broken = systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2, fault=fault)
+    with pytest.raises(ValueError, match=r"broken machine \(late_by_one\).*FaultPlayer"):
+        SystolicPlayer(broken)
+
+
 @pytest.mark.parametrize("start", [-1, 6])
 def test_a_start_outside_the_run_is_refused(start):
     trace = systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2)
@@ -124,13 +131,14 @@ def test_a_start_outside_the_run_is_refused(start):
 def test_start_rate_and_title_reach_the_browser():
     trace = systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2)
     player = SystolicPlayer(trace, start=0, rate=4, title="Mine")
-    assert player.cursor == 0 and player.options == {"rate": 4.0, "title": "Mine"}
+    assert player.cursor == 0 and player.options == {"rate": 4.0, "title": "Mine", "verify": True}
 
 
 def test_python_line_makes_the_run_again():
     trace = systolic.simulate(np.array([[1.5, 2]], np.float16), [[5], [7]], rows=2, cols=1, dataflow="os")
     header, _ = _wire.unpack(pack_trace(trace))
     scope = {}
+    assert "\n" not in header["python"]
     exec(header["python"].replace("widgets.SystolicPlayer(", "again = ("), scope)
     assert scope["again"].result.tolist() == trace.result.tolist()
     assert scope["again"].a.dtype == trace.a.dtype and scope["again"].dataflow == "os"

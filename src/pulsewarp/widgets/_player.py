@@ -5,21 +5,25 @@ A scene's Python file subclasses :class:`Player`, names its scene file, and pack
     class SystolicPlayer(Player):
         _scene = "systolic.js"
 
-        def __init__(self, trace, *, start=None, rate=None, title=None):
-            super().__init__(pack("systolic", header, columns), cursor=start, rate=rate, title=title)
+        def __init__(self, trace, *, start=None, title=None, task=None):
+            super().__init__(pack("systolic", header, columns), cycles=trace.cycles, cursor=start,
+                             options={"title": title}, task=task, shows=trace)
 
         def __repr__(self): ...        # stable: no address, no dictionary order
 
-The browser owns time. Python hears where the playhead rests and what was selected, and may seek.
+The browser owns time. Python hears where the playhead rests and what was selected, and may seek. What a
+reader asks for (to verify a frame, to run other numbers) travels as one trait, `request`, and the answer as
+another, `reply`: traits, not messages, because they work in every host.
 """
 
 from __future__ import annotations
 
 import html
+import inspect
 import json
 import sys
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 import anywidget
 import traitlets
@@ -29,6 +33,22 @@ from pulsewarp._text import script_safe
 from pulsewarp.widgets import _module
 
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+#: A page brings the report of a run that crosses in so many bytes of text; larger ones take seconds to check.
+MOST_BYTES_VERIFIED = 2**20
+#: A page brings the check of every single frame of a run with so many cycles, and so many bytes of text.
+MOST_CYCLES_VERIFIED, MOST_BYTES_OF_FRAMES = 128, 2**16
+
+
+class Finding(Protocol):
+    """One check of a report: its name, whether it holds, its numbers in a sentence."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def passed(self) -> bool: ...
+    @property
+    def says(self) -> str: ...
 
 
 class Scene(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is untyped here (see pyproject)
@@ -93,7 +113,8 @@ class Player(Scene):
     Synced traits: ``trace`` -> browser (the packed run, as text), ``options`` -> browser (title, rate),
     ``cursor`` <-> (the cycle at which the playhead rests; set it, or call :meth:`seek`, to move the
     playhead), ``seeks`` -> browser (how often Python sought), ``selected`` <-> (what the reader points at;
-    its meaning is the scene's).
+    its meaning is the scene's), ``request`` <- browser (``id``, ``kind`` and what the kind needs),
+    ``reply`` -> browser (the request's ``id``, and ``error``, one sentence, or what was found).
 
     Parameters
     ----------
@@ -105,6 +126,12 @@ class Player(Scene):
         The frame shown at first.
     options : mapping, optional
         Settings the scene's JavaScript reads; entries that are None are left out.
+    task : str, optional
+        What the reader is asked to do, one sentence; the scene shows it under its rule.
+    shows : optional
+        The trace shown, or several by name. Where one has a method ``verify`` (the checks of a run, as a
+        report), the scene has a button that asks for it; where that takes a ``cycle``, the frame is
+        checked too.
     """
 
     trace = traitlets.Unicode().tag(sync=True)
@@ -112,13 +139,26 @@ class Player(Scene):
     cursor = traitlets.Int(0).tag(sync=True)
     seeks = traitlets.Int(0).tag(sync=True)
     selected = traitlets.List(traitlets.Int()).tag(sync=True)
+    request = traitlets.Dict().tag(sync=True)
+    reply = traitlets.Dict().tag(sync=True)
 
     def __init__(
-        self, packed: str, *, cycles: int, cursor: int = 0, options: Mapping[str, Any] | None = None
+        self,
+        packed: str,
+        *,
+        cycles: int,
+        cursor: int = 0,
+        options: Mapping[str, Any] | None = None,
+        task: str | None = None,
+        shows: object = None,
     ) -> None:
         self._cycles = cycles
-        given = {key: value for key, value in (options or {}).items() if value is not None}
-        super().__init__(trace=packed, cursor=cursor, options=given)
+        self._verified = _verifiable(shows)
+        self._answers: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {"verify": self._verify}
+        if task is not None:
+            task = _checks.instance("task", task, str, "write one sentence that says what to do")
+        given = {**(options or {}), "task": task, "verify": bool(self._verified) or None}
+        super().__init__(trace=packed, cursor=cursor, options=_without_none(given))
 
     @traitlets.validate("cursor")
     def _check_cursor(self, proposal: Mapping[str, Any]) -> int:
@@ -142,13 +182,99 @@ class Player(Scene):
             1  # a view that plays has left the cursor behind; it must move even to where that already is
         )
 
-    def replace(self, packed: str, *, cycles: int, cursor: int = 0) -> None:
+    def replace(self, packed: str, *, cycles: int, cursor: int = 0, shows: object = None) -> None:
         """Show another run in the same views: the packed text, its number of frames, its first frame."""
         with self.hold_sync():
             self._cycles = cycles
+            self._verified = _verifiable(shows)
             self.selected = []
             self.cursor = cursor
+            poster = cursor if "poster" in self.options else None
+            verify = bool(self._verified) or None
+            self.options = _without_none({**self.options, "poster": poster, "verify": verify})
             self.trace = packed
+
+    def answer(self, kind: str, function: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        """Let a function answer the requests of a kind: it takes the request and returns the reply.
+
+        What it raises is shown to the reader as a sentence. Who edits numbers in a scene answers here,
+        simulates and calls the player's ``show``; a player itself never simulates.
+        """
+        self._answers[kind] = function
+
+    def offer(
+        self,
+        title: str,
+        hint: str,
+        fields: Sequence[Mapping[str, Any]],
+        run: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    ) -> None:
+        """Put fields for the reader's own numbers under the scene, and let `run` answer them.
+
+        A field has ``name``, ``label``, ``kind`` ("matrix", "whole", "choice", "switch") and ``value``, a
+        choice also ``choices`` (pairs of value and label), a whole number ``least`` and ``most``. `run` takes
+        the values by name, texts as they were typed, and returns ``{"done": sentence}``, or
+        ``{"error": sentence, "field": name}``. A view takes the fields that are there when it opens.
+        """
+        self.answer("own", lambda request: run(request.get("values") or {}))
+        self.options = {
+            **self.options,
+            "form": {"title": title, "hint": hint, "fields": [*map(dict, fields)]},
+        }
+
+    @traitlets.observe("request")
+    def _on_request(self, change: Mapping[str, Any]) -> None:
+        request = change["new"]
+        if request:
+            self.reply = {"id": request.get("id"), **self._answer_to(request)}
+
+    def _answer_to(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        function = self._answers.get(str(request.get("kind")))
+        if function is None:
+            return {"error": f"Nothing in this notebook answers a request for {request.get('kind')!r}."}
+        try:
+            return function(request)
+        except (ValueError, TypeError) as error:
+            return {"error": str(error)}
+        except Exception as error:  # no reader sees a kernel's log
+            return {"error": f"The kernel failed: {type(error).__name__}: {error}"}
+
+    def _verify(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        cycle = _checks.whole_number("cycle", request.get("cycle"), least=0, most=self._cycles - 1)
+        return {"report": self._report(cycle)}
+
+    def _report(self, cycle: int | None = None) -> list[list[Any]]:
+        """Return the checks of what is shown as rows of name, whether it holds, and its sentence."""
+        rows = []
+        for name, trace in self._verified.items():
+            shown: tuple[Finding, ...] = (
+                trace.verify().checks
+                if cycle is None or not _takes_cycle(trace)
+                else trace.verify(cycle=min(cycle, trace.cycles - 1)).checks
+            )
+            lead = f"{name}: " if name else ""
+            rows += [[lead + check.name, check.passed, check.says] for check in shown]
+        return rows
+
+    def _written_report(self) -> dict[str, Any]:
+        """Return what a page knows of its run without a kernel: the report made while it is written.
+
+        The checks of single frames come along where they are few; a run so large that its checks would hold
+        up every display brings a sentence instead.
+        """
+        if not self._verified:
+            return {}
+        if len(self.trace) > MOST_BYTES_VERIFIED:
+            return {
+                "left_out": "This run is too large to have been checked with the page; in Python, "
+                "trace.verify() checks it."
+            }
+        run = self._report()
+        frames: dict[int, list[list[Any]]] = {}
+        few = self._cycles <= MOST_CYCLES_VERIFIED and len(self.trace) <= MOST_BYTES_OF_FRAMES
+        if few and any(_takes_cycle(trace) for trace in self._verified.values()):
+            frames = {t: [row for row in self._report(t) if row not in run] for t in range(self._cycles)}
+        return {"run": run, "frames": frames}
 
     def _page_state(self) -> dict[str, Any]:
         return {
@@ -156,10 +282,25 @@ class Player(Scene):
             "options": self.options,
             "cursor": self.cursor,
             "selected": self.selected,
+            "written": self._written_report(),
         }
 
     def _page_title(self) -> str:
         return str(self.options.get("title", repr(self)))
+
+
+def _verifiable(shows: object) -> dict[str, Any]:
+    """Return by name the traces that can be verified; a single one has no name."""
+    traces = shows if isinstance(shows, Mapping) else {"": shows}
+    return {name: trace for name, trace in traces.items() if callable(getattr(trace, "verify", None))}
+
+
+def _takes_cycle(trace: Any) -> bool:
+    return "cycle" in inspect.signature(trace.verify).parameters
+
+
+def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if value is not None}
 
 
 def _any_version() -> dict[str, str]:

@@ -55,6 +55,8 @@ class SystolicPlayer(Player):
         Cycles a second at first; left out: one a second, faster for long runs.
     title : str, optional
         Instead of the scene's own.
+    task : str, optional
+        What the reader is asked to do, one sentence.
 
     Raises
     ------
@@ -80,6 +82,7 @@ class SystolicPlayer(Player):
         start: int | None = None,
         rate: float | None = None,
         title: str | None = None,
+        task: str | None = None,
     ) -> None:
         self._shown = _checked(trace)
         poster = None if start is not None else telling_cycle(trace)
@@ -94,13 +97,15 @@ class SystolicPlayer(Player):
                 "rate": None if rate is None else _checks.positive_number("rate", rate),
                 "title": title,
             },
+            task=task,
+            shows=trace,
         )
 
     def show(self, trace: SystolicTrace) -> None:
         """Replace the run in every view, for instance by one simulated from numbers the reader gave."""
         packed = pack_trace(_checked(trace))
         self._shown = trace
-        self.replace(packed, cycles=trace.cycles, cursor=telling_cycle(trace))
+        self.replace(packed, cycles=trace.cycles, cursor=telling_cycle(trace), shows=trace)
 
     def __repr__(self) -> str:
         run = self._shown
@@ -108,7 +113,13 @@ class SystolicPlayer(Player):
 
 
 def _checked(trace: SystolicTrace) -> SystolicTrace:
-    return _checks.instance("trace", trace, SystolicTrace, "make one with systolic.simulate")
+    _checks.instance("trace", trace, SystolicTrace, "make one with systolic.simulate")
+    if trace.fault is not None:
+        raise ValueError(
+            f"This trace is of a broken machine ({trace.fault.kind}), whose frames this scene would caption "
+            f"as sound; show it beside the sound one with widgets.FaultPlayer."
+        )
+    return trace
 
 
 def telling_cycle(trace: SystolicTrace) -> int:
@@ -249,6 +260,8 @@ def _sunk(trace: SystolicTrace) -> NDArray[np.int64]:
         else:
             within = exits[(exits[:, 0] >= fold.start) & (exits[:, 0] < fold.start + fold.cycles), 0]
             # In an array taller than the tile the bottom rows leave first, and they are empty.
+            if not within.size:  # a broken machine may deliver nothing
+                continue
             first = int(within.min()) - (trace.rows - fold.rows)
             rows_away[span] = np.clip(np.arange(fold.start, fold.start + fold.cycles) + 1 - first, 0, None)
     return rows_away
@@ -264,10 +277,14 @@ def _final_cycles(trace: SystolicTrace) -> NDArray[np.int64]:
 
 
 def _python(trace: SystolicTrace) -> str:
-    """Return code that makes the run again: with its numbers where they fit on a line or two."""
-    call = f"systolic.simulate(a, b, rows={trace.rows}, cols={trace.cols}, dataflow={trace.dataflow!r})"
-    head = "import numpy as np\nfrom pulsewarp import systolic, widgets\n"
-    return f"{head}{operand_lines(trace)}widgets.SystolicPlayer({call})"
+    """Return one line of Python that makes the run again: with its numbers where they are few."""
+    more = ", overlap=True" if trace.overlap else ""
+    call = f"systolic.simulate(a, b, rows={trace.rows}, cols={trace.cols}, dataflow={trace.dataflow!r}{more})"
+    show = f"widgets.SystolicPlayer({call})"
+    lines = operand_lines(trace).splitlines()
+    if lines[0].startswith("#"):
+        return f"from pulsewarp import systolic, widgets; {show}  {lines[0]}"
+    return "; ".join(["import numpy as np; from pulsewarp import systolic, widgets", *lines, show])
 
 
 def operand_lines(trace: SystolicTrace) -> str:
@@ -275,7 +292,8 @@ def operand_lines(trace: SystolicTrace) -> str:
     if trace.a.size + trace.b.size > 160:
         shape = f"a: ({trace.m}, {trace.k}) {trace.a.dtype}, b: ({trace.k}, {trace.n}) {trace.b.dtype}"
         return f"# {shape}, as you made them\n"
-    return "".join(
-        f"{name} = np.array({_plain(trace, value).tolist()}, {_plain(trace, value).dtype.name!r})\n"
-        for name, value in (("a", trace.a), ("b", trace.b))
-    )
+    narrow = any(operand.dtype.kind == "V" for operand in (trace.a, trace.b))
+    lines = ["import ml_dtypes"] if narrow else []  # NumPy then knows bfloat16 by its name
+    for name, operand in (("a", trace.a), ("b", trace.b)):
+        lines.append(f"{name} = np.array({_plain(trace, operand).tolist()}, {operand.dtype.name!r})")
+    return "\n".join(lines) + "\n"

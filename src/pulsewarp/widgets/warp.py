@@ -75,6 +75,8 @@ class WarpPlayer(Player):
         Where the latencies come from, in a word or a source; it stands beside them in the scene.
     future : str
         ``"dimmed"`` shows what comes faintly; ``"hidden"`` keeps it from the reader, for a prediction.
+    task : str, optional
+        What the reader is asked to do, one sentence.
 
     Raises
     ------
@@ -101,6 +103,7 @@ class WarpPlayer(Player):
         title: str | None = None,
         latencies: str = "illustrative",
         future: str = "dimmed",
+        task: str | None = None,
     ) -> None:
         _fits(trace)
         self._name = f"WarpPlayer{repr(trace).removeprefix('WarpTrace')}"
@@ -117,6 +120,8 @@ class WarpPlayer(Player):
                 "poster": telling if start is None and telling else None,
                 "future": _checks.choice("future", future, FUTURES),
             },
+            task=task,
+            shows=trace,
         )
 
     @property

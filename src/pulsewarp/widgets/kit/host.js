@@ -5,6 +5,8 @@
 // `signal` is the only clean-up a scene knows. Where the host gives none (anywidget 0.9.21), one is made
 // and ended by the returned clean-up.
 
+import { uniquePrefix } from "./dom.js";
+
 /**
  * @typedef {object} Model
  * @property {(name: string) => any} get
@@ -12,6 +14,7 @@
  * @property {() => void} save_changes
  * @property {(event: string, listener: () => void) => void} on
  * @property {(event: string, listener: () => void) => void} off
+ * @property {boolean} [page] this is a page without a kernel
  */
 /** @typedef {{model: Model, el: HTMLElement, signal: AbortSignal}} View */
 
@@ -67,6 +70,34 @@ export function hear(model, name, signal, listener) {
   signal.addEventListener("abort", () => model.off(event, heard), { once: true });
 }
 
+/** How long a kernel may take before the reader is told that it has not answered. */
+export const PATIENCE = 4000;
+
+/**
+ * Ask Python, through the traits `request` and `reply`. Several may be asked; each hears its own answer only.
+ * @param {Model} model
+ * @param {Record<string, any>} request its `kind`, and what that kind needs
+ * @param {{signal: AbortSignal, answered: (reply: Record<string, any>) => void, waiting: () => void}} hears
+ *   `waiting`: no answer for `PATIENCE` ms; one may still come
+ */
+export function ask(model, request, { signal, answered, waiting }) {
+  const id = uniquePrefix();
+  const own = new AbortController();
+  const end = () => own.abort();
+  signal.addEventListener("abort", end, { once: true });
+  const patience = setTimeout(waiting, PATIENCE);
+  own.signal.addEventListener("abort", () => {
+    clearTimeout(patience);
+    signal.removeEventListener("abort", end);
+  }, { once: true });
+  hear(model, "reply", own.signal, (reply) => {
+    if (reply?.id !== id) return;
+    end();
+    answered(reply);
+  });
+  save(model, "request", { ...request, id });
+}
+
 /**
  * A model for a page without a kernel: it holds the state the page was saved with.
  * @param {Record<string, any>} state
@@ -77,6 +108,7 @@ export function pageModel(state) {
   /** @type {Record<string, Set<() => void>>} */
   const listeners = {};
   return {
+    page: true,
     get: (name) => values[name],
     set(name, value) {
       if (values[name] === value) return;

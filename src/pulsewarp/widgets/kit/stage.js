@@ -1,5 +1,5 @@
 // The anatomy every scene shares, wired once: title and cycle, rule, picture with side panels, legend,
-// caption, transport with chapters, table, copy as Python, help; film strip where motion is unwanted.
+// caption, transport with chapters, table, verify, copy as Python, help; film strip where motion is unwanted.
 //
 // A scene file has three parts, layout (pure), draw (pure), render (short), and ends in
 //
@@ -12,15 +12,17 @@
 
 import { browserFrames, clock } from "./clock.js";
 import { h, set, uniquePrefix, write } from "./dom.js";
+import { ownForm } from "./form.js";
 import { hear, hosted, save } from "./host.js";
 import { KEYS, keyboard } from "./keyboard.js";
 import { media, theme, visibility, width } from "./theme.js";
 import { transport } from "./transport.js";
+import { verifier } from "./verify.js";
 import { unpack } from "./wire.js";
 
 /** @typedef {import("./wire.js").Packed} Packed */
 /** @typedef {import("./transport.js").Chapter} Chapter */
-/** @typedef {{title?: string, rate?: number} & Record<string, any>} Options the `options` trait */
+/** @typedef {{title?: string, task?: string, rate?: number, verify?: boolean} & Record<string, any>} Options the `options` trait */
 /** @typedef {{caption: string, head: string[], rows: (string | number)[][]}} Table the frame as a table */
 /** @typedef {{cycle: number, playing: boolean, selected: number[], theme: string}} Frame */
 /**
@@ -33,7 +35,7 @@ import { unpack } from "./wire.js";
  * @property {(width: number, whole: number) => void} [resize] called before the first `show` and when the width the
  *   picture may take, or that of the whole scene, changes
  * @property {boolean} [snug] the picture keeps the width it draws itself; the panels take all the rest
- * @property {boolean} [wide] the picture takes the whole width; the sentence and then the panels stand below it
+ * @property {number} [wide] below this width of the scene the picture takes all of it, and sentence and panels stand below
  */
 /**
  * @typedef {object} Tools what `mount` is given
@@ -78,6 +80,9 @@ export function stage(open) {
     signal.addEventListener("abort", () => root.remove(), { once: true });
     theme(root, signal);
 
+    // The reader's fields outlive the run they ask for: what was typed is never lost.
+    const offer = model.get("options")?.form;
+    const form = offer ? ownForm(offer, { model, signal }) : null;
     /** @type {AbortController | null} */
     let shown = null;
     const show = async () => {
@@ -85,10 +90,10 @@ export function stage(open) {
       const own = (shown = new AbortController());
       try {
         const scene = open(await unpack(model.get("trace")), model.get("options") ?? {});
-        if (!own.signal.aborted && !signal.aborted) play(scene, { root, model, signal: own.signal });
+        if (!own.signal.aborted && !signal.aborted) play(scene, { root, model, form, signal: own.signal });
       } catch (error) {
         const reason = error instanceof Error ? error.message : String(error);
-        root.replaceChildren(h("p", { class: "pw-wait", role: "alert" }, `This scene cannot be drawn. ${reason}`));
+        root.replaceChildren(h("p", { class: "pw-wait", role: "alert" }, `This scene cannot be drawn. ${reason}`), ...(form ? [form] : []));
         throw error;
       }
     };
@@ -101,9 +106,9 @@ export function stage(open) {
 
 /**
  * @param {Scene} scene
- * @param {{root: HTMLElement, model: import("./host.js").Model, signal: AbortSignal}} view
+ * @param {{root: HTMLElement, model: import("./host.js").Model, form: HTMLElement | null, signal: AbortSignal}} view
  */
-function play(scene, { root, model, signal }) {
+function play(scene, { root, model, form, signal }) {
   const prefix = uniquePrefix();
   const options = model.get("options") ?? {};
   const unit = scene.unit ?? "cycle";
@@ -165,24 +170,28 @@ function play(scene, { root, model, signal }) {
   const tableButton = drawerButton("Table", table, signal, () => paint(time.now()));
   const helpButton = drawerButton("Help", help, signal, () => {});
   const copyButton = copier(scene.python, signal);
-  const foot = h("div", { class: "pw-foot", role: "group", "aria-label": "More" }, tableButton, copyButton.el, helpButton);
+  const verify = options.verify ? verifier({ model, signal, prefix, unit, cycle: () => time.now().cycle }) : null;
+  const foot = h("div", { class: "pw-foot", role: "group", "aria-label": "More" },
+    tableButton, verify?.button, copyButton.el, helpButton);
 
   const panels = picture.panels ?? [];
-  const beside = panels.length > 0 && !picture.wide;
+  let beside = panels.length > 0; // from some width on
   const main = h("div", { class: "pw-main" }, frame, picture.legend);
   const side = panels.length ? h("div", { class: "pw-side" }, h("div", { class: "pw-panels" }, ...panels)) : null;
-  const body = h("div", { class: `pw-body${picture.snug ? " pw-snug" : ""}${beside ? " pw-beside" : ""}${picture.wide ? " pw-wide" : ""}` },
+  const body = h("div", { class: `pw-body${picture.snug ? " pw-snug" : ""}${beside ? " pw-beside" : ""}` },
     main, side, caption);
+  const focused = /** @type {Document | ShadowRoot} */ (root.getRootNode()).activeElement;
   const shell = h("div", { class: "pw-shell" },
     h("header", { class: "pw-head" }, heading, now, phase,
-      h("div", { class: "pw-rules" }, h("p", { class: "pw-rule" }, scene.rule), scene.given && h("p", { class: "pw-given" }, scene.given))),
+      h("div", { class: "pw-rules" }, h("p", { class: "pw-rule" }, scene.rule),
+        options.task && h("p", { class: "pw-task" }, h("b", {}, "Do this: "), options.task), scene.given && h("p", { class: "pw-given" }, scene.given))),
     body,
-    controls.el, foot, copyButton.text, table, help,
+    controls.el, foot, verify?.drawer, copyButton.text, table, help, form,
     picture.after && h("div", { class: "pw-after" }, picture.after), film,
     h("p", { class: "pw-simplified" }, scene.simplified));
   root.replaceChildren(shell);
+  if (focused && form?.contains(focused)) /** @type {HTMLElement} */ (focused).focus({ preventScroll: true });
   set(root, { "aria-labelledby": `${prefix}-title`, "aria-keyshortcuts": "Space ArrowLeft ArrowRight Home End" });
-  signal.addEventListener("abort", () => shell.remove(), { once: true });
 
   /** @param {import("./clock.js").Moment} moment */
   function paint(moment) {
@@ -251,8 +260,11 @@ function play(scene, { root, model, signal }) {
   if (picture.resize) {
     width(shell, signal, (wide) => {
       // As in kit.css: panels stand beside the picture from 880 px on, and then take a part of the width.
+      beside = panels.length > 0 && wide >= Math.max(880, picture.wide ?? 0);
+      body.classList.toggle("pw-beside", beside);
+      body.classList.toggle("pw-wide", !beside && panels.length > 0);
       const room = picture.snug ? Math.min(wide * 0.76, wide - 354) : wide * 0.66 - 24;
-      picture.resize?.(Math.floor(beside && wide >= 880 ? room : wide), wide);
+      picture.resize?.(Math.floor(beside ? room : wide), wide);
       paint(time.now());
       // Where the panels are the taller, the sentence fills the room under the picture.
       body.classList.toggle("pw-low", beside && side !== null && side.offsetHeight > main.offsetHeight + 60);
