@@ -24,7 +24,7 @@ ENVIRONMENT = HERE.parent / ".cache" / f"scalesim-3.0.0-py{sys.version_info[0]}.
 PACKAGES = ("scalesim==3.0.0", "numpy<2.4")  # it crashes on newer ones (its issue 160)
 SIDE, CELLS, DATAFLOW = 512, 128, "ws"
 ROUNDS = 3
-NAME = f"SCALE-Sim over stepping {SIDE}x{SIDE}x{SIDE} on {CELLS}x{CELLS}"
+NAME = f"SCALE-Sim over stepping, {SIDE} cubed on {CELLS}x{CELLS}"
 
 
 class NotFetchedError(RuntimeError):
@@ -51,8 +51,9 @@ def fetch() -> str:
         except subprocess.TimeoutExpired:
             raise NotFetchedError("it took over three minutes") from None
         except subprocess.CalledProcessError as failed:
-            said = " ".join((failed.stderr or failed.stdout or "").split())
-            raise NotFetchedError(said[-200:] or f"{command[0]} ended with {failed.returncode}") from failed
+            said = (failed.stderr or failed.stdout or "").strip().splitlines()
+            reason = said[-1].strip() if said else f"{command[0]} ended with {failed.returncode}"
+            raise NotFetchedError(reason) from failed
     ready.touch()
     return str(python)
 

@@ -61,7 +61,7 @@ def test_a_promise_is_kept_or_broken_or_could_not_be_measured(
 
 
 def fails(*_: object, **__: object) -> object:
-    raise subprocess.CalledProcessError(1, "pip", stderr="no such\n  host")
+    raise subprocess.CalledProcessError(1, "pip", stderr="looking\n  no such host\n")
 
 
 def ends_late(*_: object, **__: object) -> object:
