@@ -283,11 +283,3 @@ def test_types_without_a_common_one_are_refused() -> None:
     record = np.zeros((2, 2), [("x", "i4"), ("y", "f4")])
     with pytest.raises(ValueError, match=r"a holds .* values, but must hold integers or real floats"):
         systolic.simulate(record, [[1, 2], [3, 4]], rows=2, cols=2)
-
-
-def test_bfloat16_is_summed_in_float32() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes", reason="bfloat16 comes with ml_dtypes, which jax brings")
-    a = np.array([[1.5, 2], [3, 4]], ml_dtypes.bfloat16)
-    trace = systolic.simulate(a, a, rows=2, cols=2)
-    assert trace.result.dtype == np.float32
-    assert trace.result.tolist() == [[8.25, 11], [16.5, 22]]

@@ -83,7 +83,7 @@ def test_a_faulty_machine_that_keeps_less_gives_the_same_result_and_is_red(
             look_up()
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     st.tuples(*[st.integers(1, 5)] * 5), st.sampled_from(tuple(systolic.FAULTS)), st.sampled_from(DATAFLOWS)
 )

@@ -26,7 +26,7 @@ def frame(trace: systolic.SystolicTrace, t: int) -> systolic.Check:
     return check
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(products(), st.booleans(), st.booleans())
 @example((A, B, 2, 2, "ws"), True, False)
 @example((A, B, 2, 2, "os"), True, True)

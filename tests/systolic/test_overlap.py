@@ -121,7 +121,7 @@ def step_naively(product: Product) -> list[dict[str, list[list[Cell]]]]:
     return frames
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(products())
 @example((*SEVERAL, "ws"))
 @example((*SEVERAL, "os"))
@@ -157,13 +157,13 @@ def caught(product: Product) -> list[str]:
     return wrong
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(products())
 def test_the_laws_hold(product: Product) -> None:
     assert caught(product) == []
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(products(types=("int8", "float32")), st.data())
 def test_keeping_less_changes_nothing(product: Product, data: st.DataObject) -> None:
     full = run(product, overlap=True)
@@ -184,7 +184,7 @@ def lean(product: Product) -> systolic.SystolicTrace:
         return run(product, overlap=True)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(products(types=("int8", "float32")), st.data())
 def test_what_is_looked_up_is_what_was_there_bit_for_bit(product: Product, data: st.DataObject) -> None:
     full, looked_up = run(product, overlap=True), lean(product)
@@ -206,7 +206,7 @@ def test_what_is_looked_up_is_what_was_there_bit_for_bit(product: Product, data:
     assert looked_up.verify().passed
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(products(types=("int8",)))
 def test_products_exits_and_charges_are_those_of_the_machine_without_shadow_registers(
     product: Product,
@@ -221,7 +221,7 @@ def test_products_exits_and_charges_are_those_of_the_machine_without_shadow_regi
     assert other["idle_cell_cycles"] == trace.cycles * cells - one["macs"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(products(types=("int8",)))
 def test_the_ledger_is_what_the_registers_show_in_each_cycle(product: Product) -> None:
     trace = run(product, overlap=True)

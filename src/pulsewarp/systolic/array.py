@@ -220,7 +220,8 @@ def _run_overlapping(
         fold = starts.get(t)
         if fold is not None:
             held, right, down = tiles_of(flow, fold, {"a": a, "b": b, "c": result})
-            lines.feed(fold, held, right, None if flow.loads else down)
+            operands = (held, right, None) if flow.loads else (None, right, down)
+            lines.feed(fold, *operands)
             below.feed(fold, flow.loads and continues(folds, fold.index))
             for observer in observers:
                 observer.begin(fold)
@@ -279,10 +280,12 @@ def _refuse_or_choose(layout: Layout, sizes: dict[Axis, int], itemsize: int, tra
     keeps_registers = trace and cycles * rows * cols <= FULL_REGISTERS
     lines = (rows + 4 * cols) * layout.cycles + 5 * rows * cols
     lines += (layout.rules.travel(layout.cycles) - layout.cycles) * cols  # a faulty machine may need more
+    if layout.overlap:  # shadow registers, and lines that are rewound
+        lines += 4 * rows * cols + 2 * cols * (rows + cols)
     need = itemsize * (lines + m * k + k * n + m * n)
     need += 200 * folds
     if trace:  # presence bits on the same lines, counts by cycle, start and length of each cell in each fold
-        need += lines + 33 * cycles + 8 * folds * rows * cols
+        need += lines * (4 if layout.overlap else 1) + 37 * cycles + 8 * folds * rows * cols
     if need > MEMORY_LIMIT:
         remedy = "use smaller matrices, or count without stepping with systolic.gemm"
         if trace:

@@ -77,7 +77,7 @@ class _Frame:
             self.active[: rows.size, : cols.size] |= (since >= 0) & (since < trace.stream)
 
     def _folds(self) -> Iterator[tuple[int, int, int, bool]]:
-        """Yield first row, first column, first product's cycle of each fold under way, and if it is the last."""
+        """Yield first row, first column, first product's cycle and being the last, of each fold under way."""
         trace, cost = self.trace, self._cost()
         # A tile is held until the next one's stream comes; until then its fold has something in the array.
         first = max(0, (self.t - cost.cycles_per_fold) // cost.interval - (1 if trace.overlap else 0))

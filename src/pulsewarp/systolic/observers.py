@@ -181,13 +181,11 @@ class FoldsAtOnce(ScheduleObserver):
     def begin(self, fold: Fold) -> None:
         """Send the fold's number along every line."""
         stream = self.layout.stream
-        self.number.feed(
-            fold,
-            *(
-                np.full(shape, fold.index, np.int32)
-                for shape in ((fold.rows, fold.cols), (fold.rows, stream), (stream, fold.cols))
-            ),
+        held, right, down = (
+            np.full(shape, fold.index, np.int32)
+            for shape in ((fold.rows, fold.cols), (fold.rows, stream), (stream, fold.cols))
         )
+        self.number.feed(fold, held if self.layout.flow.loads else None, right, down)
 
     def see(self, t: int, registers: tuple[NDArray[Any], ...]) -> None:
         """Step the fold numbers and count what works, enters, hops and leaves."""

@@ -52,25 +52,30 @@ class ShadowLines:
             "top": np.full((self.horizon, cols), fill, kind),
             "shadow": np.full((self.horizon, cols), fill, kind),
         }
-        self.waves: list[tuple[int, NDArray[Any]]] = []
+        self.waves: list[tuple[int, NDArray[Any] | None]] = []
         self.diagonals = {rules.reach(d): _diagonal(rows, cols, d) for d in range(rows + cols - 1)}
 
-    def feed(self, fold: Fold, held: NDArray[Any], right: NDArray[Any], down: NDArray[Any] | None) -> None:
+    def feed(
+        self, fold: Fold, held: NDArray[Any] | None, right: NDArray[Any], down: NDArray[Any] | None
+    ) -> None:
         """Line up a fold behind those under way: its stationary tile and its streams, each with its skew.
 
-        Sums that enter are left out (`down` is None) where they are values, which are known only later.
+        Sums are left out (None) where they are values, which are known only later.
         """
         layout = self.layout
         origin = fold.start + layout.load
         self._book("left", origin, right.T)
         if down is not None:
             self._book("top", origin, down)
-        tile = np.full((layout.rows, self.cols), self.fill, self.held.dtype)
-        tile[: fold.rows, : fold.cols] = held
-        if layout.flow.loads:
+        tile = None
+        if held is not None:
+            tile = np.full((layout.rows, self.cols), self.fill, self.held.dtype)
+            tile[: fold.rows, : fold.cols] = held
+        if tile is not None and layout.flow.loads:
             order = [layout.rules.loading_row(cycle, layout.rows) for cycle in range(layout.load)]
             self._book("shadow", origin, tile[order])
-        self.waves.append((origin, tile.reshape(-1)))
+            tile = None  # it is on its way
+        self.waves.append((origin, None if tile is None else tile.reshape(-1)))
 
     def _book(self, where: str, origin: int, stream: NDArray[Any]) -> None:
         """Write a stream, shape (cycles, lines), into the timetable of its edge."""
@@ -118,14 +123,14 @@ class ShadowLines:
             self.waiting[x :: self.cols] = sunk
             sunk[...] = self.fill
 
-    def _take_over(self, x: int, tile: NDArray[Any]) -> None:
+    def _take_over(self, x: int, tile: NDArray[Any] | None) -> None:
         """Let the cells that the stream reaches take over what waits in their shadow."""
         cells = self.diagonals.get(x)
         if cells is not None:
             self.held[cells] = self.waiting[cells]
             self.waiting[cells] = self.fill
 
-    def _hand_over(self, x: int, tile: NDArray[Any]) -> None:
+    def _hand_over(self, x: int, tile: NDArray[Any] | None) -> None:
         """Let the cells that have finished a sum hand it to their shadow, and a finished column sink."""
         layout, cols = self.layout, self.cols
         cells = self.diagonals.get(x - layout.stream)
@@ -133,7 +138,7 @@ class ShadowLines:
             self.waiting[cells] = self.held[cells]
             self.held[cells] = self.fill
         begins = self.diagonals.get(x)
-        if begins is not None:
+        if begins is not None and tile is not None:
             self.expected[begins] = tile[begins]
         col = x - layout.stream - (layout.rows - 1)
         if 0 <= col < cols:

@@ -71,7 +71,8 @@ class _Cells:
 
     def step(self, fold: NDArray[Any]) -> NDArray[Any]:
         """Return the step of the streams that is in each cell: the edge saw it r + c cycles ago."""
-        return self.t - self.origin[fold] - self.r - self.c
+        step: NDArray[Any] = self.t - self.origin[fold] - self.r - self.c
+        return step
 
     def streams(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Return fold and step of what the streams brought to each cell, and whether it is still there."""
