@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pulsewarp.widgets.question import Question
 from pulsewarp.widgets.systolic import SystolicPlayer
+from pulsewarp.widgets.tiling import TilingPlayer
 from pulsewarp.widgets.warp import WarpPlayer
 
-__all__ = ["Question", "SystolicPlayer", "WarpPlayer"]
+__all__ = ["Question", "SystolicPlayer", "TilingPlayer", "WarpPlayer"]
