@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from simt_programs import runs
 
 from pulsewarp import ledger, simt
+from pulsewarp.ledger import by_cycle
 
 
 def check_identities(trace: simt.WarpTrace, book: ledger.WarpLedger) -> None:
@@ -101,7 +102,7 @@ def blame_memory(trace: simt.WarpTrace) -> Any:
 
 
 def test_a_ledger_that_blames_memory_for_everything_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "_blamed", blame_memory)
+    monkeypatch.setattr(by_cycle, "_blamed", blame_memory)
     trace = simt.simulate([simt.chain_and_barrier(2, 2), simt.chain_and_barrier(2, 5)])
     book = ledger.warp(trace)
     check_identities(trace, book)

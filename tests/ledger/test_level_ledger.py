@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pulsewarp import ledger, systolic
+from pulsewarp.ledger import by_level
 from pulsewarp.matmul import DTYPES, Matmul
 
 SIZE = st.integers(1, 7)
@@ -140,8 +141,8 @@ def test_a_fault_in_the_count_is_seen(
     plant, check = FAULTS[fault]
     trace = run(5, 4, 6, 3, 2, dataflow, overlap)
     check(trace)
-    sound = ledger._closed_form
-    monkeypatch.setattr(ledger, "_closed_form", lambda cost: plant(sound(cost)))
+    sound = by_level._closed_form
+    monkeypatch.setattr(by_level, "_closed_form", lambda cost: plant(sound(cost)))
     with pytest.raises(AssertionError):
         check(trace)
     with pytest.raises(AssertionError):  # and if one of the two counts is sound, the other one shows it
@@ -160,7 +161,7 @@ def test_a_fault_in_the_count_is_seen(
 )
 def test_a_fault_in_the_width_is_seen(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = run(5, 4, 6, 3, 2, "ws")
-    monkeypatch.setattr(ledger, "stored_bytes", fault)
+    monkeypatch.setattr(by_level, "stored_bytes", fault)
     with pytest.raises(AssertionError):
         check_bytes(trace)
 
