@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -281,10 +281,15 @@ def _python(trace: SystolicTrace) -> str:
     more = ", overlap=True" if trace.overlap else ""
     call = f"systolic.simulate(a, b, rows={trace.rows}, cols={trace.cols}, dataflow={trace.dataflow!r}{more})"
     show = f"widgets.SystolicPlayer({call})"
-    lines = operand_lines(trace).splitlines()
-    if lines[0].startswith("#"):
-        return f"from pulsewarp import systolic, widgets; {show}  {lines[0]}"
-    return "; ".join(["import numpy as np; from pulsewarp import systolic, widgets", *lines, show])
+    return one_line(operand_lines(trace).splitlines(), show)
+
+
+def one_line(lines: Sequence[str], show: str) -> str:
+    """Return one line of Python: the imports, `lines` in order, then `show`; comments come last."""
+    code = [line for line in lines if not line.startswith("#")]
+    notes = "".join(f"  {line}" for line in lines if line.startswith("#"))
+    imports = [*(["import numpy as np"] if code else []), "from pulsewarp import systolic, widgets"]
+    return "; ".join([*imports, *code, show]) + notes
 
 
 def operand_lines(trace: SystolicTrace) -> str:
