@@ -34,6 +34,10 @@ def warps() -> simt.WarpTrace:
 SCENES: dict[str, Callable[[], Player]] = {
     "systolic": lambda: widgets.SystolicPlayer(systolic.simulate(A, B, rows=4, cols=4)),
     "systolic, large": lambda: widgets.SystolicPlayer(systolic.simulate(MANY, MANY.T, rows=32, cols=32)),
+    "tiling": lambda: widgets.TilingPlayer(systolic.gemm(m=64, k=129, n=129, rows=128, cols=128)),
+    "tiling, overlap": lambda: widgets.TilingPlayer(
+        systolic.gemm(m=7, k=9, n=11, rows=4, cols=3, dataflow="is", overlap=True)
+    ),
     "warp": lambda: widgets.WarpPlayer(warps()),
 }
 
