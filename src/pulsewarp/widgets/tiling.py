@@ -228,8 +228,7 @@ def _phases(cost: GemmCost) -> list[int]:
 
 def _python(cost: GemmCost) -> str:
     """Return one line of Python that makes the run again."""
+    sizes = f"m={cost.m}, k={cost.k}, n={cost.n}, rows={cost.rows}, cols={cost.cols}"
     more = ", overlap=True" if cost.overlap else ""
-    return (
-        f"from pulsewarp import systolic, widgets; widgets.TilingPlayer(systolic.gemm(m={cost.m}, k={cost.k}, "
-        f"n={cost.n}, rows={cost.rows}, cols={cost.cols}, dataflow={cost.dataflow!r}{more}))"
-    )
+    call = f"systolic.gemm({sizes}, dataflow={cost.dataflow!r}{more})"
+    return f"from pulsewarp import systolic, widgets; widgets.TilingPlayer({call})"
