@@ -461,7 +461,7 @@ def multiply_add(x: ArrayLike, y: ArrayLike, earlier: ArrayLike) -> MultiplyAdd:
         total_lost = exact_total - total.astype(np.float64)
     product_lost = exact_product - product.astype(np.float64)
     parts = (product, total, exact_product, exact_total, product_lost, total_lost)
-    return MultiplyAdd(*(freeze(part).reshape(x.shape) for part in parts))
+    return MultiplyAdd(*(freeze(np.asarray(part)).reshape(x.shape) for part in parts))
 
 
 def _sum_in_order(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:

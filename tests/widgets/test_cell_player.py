@@ -165,6 +165,10 @@ LARGE = np.ones((4, 9), np.int8)
             ),
             "fault 'no_skew'.*without fault",
         ),
+        (
+            lambda: CellPlayer(systolic.simulate([[1]], [[2]], rows=1, cols=1, overlap=True)),
+            "overlap.*overlap=False",
+        ),
         (lambda: CellPlayer(SMALL, cell=(2, 0)), "row of the cell is 2.*at most 1"),
         (lambda: CellPlayer(SMALL, cell=(0, 1, 1)), r"\(0, 1, 1\).*write \(row, col\)"),
         (lambda: CellPlayer(SMALL, zoom="cells"), r"'cells'.*Did you mean 'cell'\?"),

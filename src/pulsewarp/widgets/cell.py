@@ -60,9 +60,9 @@ class CellPlayer(Player):
     Raises
     ------
     ValueError
-        When the trace keeps no registers or has a fault, when its array or its run is too large, when its
-        sums are kept as float64 (what rounds there, the browser could not show), or for a cell, a zoom or a
-        cycle that is not there.
+        When the trace keeps no registers, has a fault or overlapping folds, when its array or its run is too
+        large, when its sums are kept as float64 (what rounds there, the browser could not show), or for a
+        cell, a zoom or a cycle that is not there.
 
     Examples
     --------
@@ -139,6 +139,11 @@ def _fitting(trace: SystolicTrace) -> SystolicTrace:
         raise ValueError(
             f"This machine has the fault {run.fault.kind!r}, but a cell is shown of a sound one; simulate "
             f"without fault, or show both machines with FaultPlayer."
+        )
+    if run.overlap:
+        raise ValueError(
+            "Folds of this run overlap, so that partial sums meet below the array, but a cell is shown with the "
+            "sum that passes it from fold to fold; simulate with overlap=False."
         )
     if run.result.dtype == np.float64:
         raise ValueError(
