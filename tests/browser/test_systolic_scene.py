@@ -15,10 +15,10 @@ FLOWS = ("ws", "os", "is")
 TIMES, NOTHING = "\u00d7", "\u2013"  # as the scene writes them
 
 
-def product(dataflow="ws", *, m=5, k=4, n=4, rows=4, cols=4, kind=np.int64, seed=1):
+def product(dataflow="ws", *, m=5, k=4, n=4, rows=4, cols=4, kind=np.int64, seed=1, **more):
     rng = np.random.default_rng(seed)
     a, b = rng.integers(-9, 10, (m, k)).astype(kind), rng.integers(-9, 10, (k, n)).astype(kind)
-    return systolic.simulate(a, b, rows=rows, cols=cols, dataflow=dataflow)
+    return systolic.simulate(a, b, rows=rows, cols=cols, dataflow=dataflow, **more)
 
 
 def exposed(player, change=None):
@@ -246,7 +246,7 @@ def recomputed(page, trace, cycles):
             for (let r = 0; r < run.R; r++) for (let c = 0; c < run.C; c++) {
               const cell = run.cell(t, r, c);
               all.push([cell.held, cell.right, cell.down, cell.heldIndex, cell.rightIndex, cell.downIndex,
-                        +cell.active]);
+                        +cell.active, cell.shadow, cell.shadowIndex]);
             }
             return all;
           });
@@ -258,11 +258,10 @@ def recomputed(page, trace, cycles):
 def not_bit_for_bit(page, trace, cycles):
     wrong = []
     for t, got in zip(cycles, recomputed(page, trace, cycles), strict=True):
-        table = np.array(got, np.float64).reshape(trace.rows, trace.cols, 7)
+        table = np.array(got, np.float64).reshape(trace.rows, trace.cols, 9)
         registers = trace.registers(t)
-        for i, name in enumerate(
-            ("held", "right", "down", "held_index", "right_index", "down_index", "active")
-        ):
+        names = ["held", "right", "down", "held_index", "right_index", "down_index", "active"]
+        for i, name in enumerate(names + ["shadow", "shadow_index"] * trace.overlap):
             if not np.array_equal(table[..., i], getattr(registers, name).astype(np.float64)):
                 wrong.append((t, name))
     return wrong
@@ -275,11 +274,11 @@ SHAPES = [
 ]
 
 
-def floats(dataflow, shape, kind):
+def floats(dataflow, shape, kind, **more):
     rng = np.random.default_rng(3)
     m, k, n, rows, cols = (shape[x] for x in ("m", "k", "n", "rows", "cols"))
     a, b = rng.standard_normal((m, k)).astype(kind), rng.standard_normal((k, n)).astype(kind)
-    return systolic.simulate(a * 1e3, b, rows=rows, cols=cols, dataflow=dataflow)
+    return systolic.simulate(a * 1e3, b, rows=rows, cols=cols, dataflow=dataflow, **more)
 
 
 @pytest.mark.parametrize("dataflow", FLOWS)
@@ -292,6 +291,98 @@ def test_registers_looked_up_equal_the_stepped_ones_bit_for_bit(show, dataflow):
             assert not_bit_for_bit(page, trace, list(range(trace.cycles))) == [], (shape, kind)
         trace = product(dataflow, kind=np.int8, **shape)
         assert not_bit_for_bit(page, trace, list(range(trace.cycles))) == []
+
+
+@pytest.mark.parametrize("dataflow", FLOWS)
+def test_overlapping_registers_looked_up_equal_the_stepped_ones_bit_for_bit(show, dataflow):
+    page = show(SystolicPlayer(product()))
+    for shape in SHAPES:
+        for kind in (np.float32, np.float64):
+            trace = floats(dataflow, shape, kind, overlap=True)
+            assert trace.has_registers and trace.overlap
+            assert not_bit_for_bit(page, trace, list(range(trace.cycles))) == [], (shape, kind)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("const step = t - origins[fold.index] - r - c;", "const step = t - origins[fold.index] - r;"),
+        ("begun(t - r - c, R)", "begun(t - r - c, R - 1)"),
+        ("since + r - R + 2, 0", "since + r - R + 1, 0"),
+        ("now.heldIndex = loads || flows ?", "now.heldIndex = flows ?"),
+    ],
+    ids=["no skew", "loaded late", "sinks early", "tile gone early"],
+)
+def test_a_fault_in_the_look_up_of_overlapping_folds_is_seen(show, change):
+    page = show(SystolicPlayer(product()), change=change)
+    assert any(
+        not_bit_for_bit(page, trace, list(range(trace.cycles)))
+        for trace in (floats(flow, SHAPES[0], np.float32, overlap=True) for flow in ("ws", "os"))
+    )
+
+
+@pytest.mark.parametrize("dataflow", FLOWS)
+def test_frames_with_shadow_registers_show_the_registers_and_say_who_takes_over(show, dataflow):
+    trace = product(dataflow, m=5, k=5, n=5, rows=3, cols=2, overlap=True)
+    page = show(SystolicPlayer(trace))
+    for t in range(0, trace.cycles, 3):
+        seek(page, t)
+        registers = trace.registers(t)
+        cells = page.eval_on_selector_all(
+            ".pw-picture .sy-cell", "(all) => all.map((x) => x.querySelector('.sy-small')?.textContent ?? '')"
+        )
+        word = "next" if trace.flow.loads else "out"
+        wanted = [
+            f"{word} {value}" if index >= 0 else ""
+            for value, index in zip(registers.shadow.flat, registers.shadow_index.flat, strict=True)
+        ]
+        assert cells == wanted, t
+        words = page.inner_text(".pw-caption")
+        working = re.search(r"(\d+) of 6 cells multiply", words)
+        assert int(working[1] if working else 0) == int(trace.schedule.busy[t]), words
+        later = [int(np.count_nonzero(trace.start[f] == t)) for f in range(1, len(trace.folds))]
+        taking = re.search(r"(one|\d+) cells? begins? fold (\d+)", words)
+        assert (taking is not None) == any(later), words
+        if taking:
+            fold = int(taking[2])
+            assert int(taking[1].replace("one", "1")) == later[fold - 2], words
+
+
+@pytest.mark.parametrize("dataflow", FLOWS)
+def test_each_cells_sentence_tells_what_its_shadow_register_does(show, dataflow):
+    trace = product(dataflow, m=4, k=5, n=5, rows=3, cols=2, overlap=True)
+    page = show(SystolicPlayer(product()))
+    places = [(t, r, c) for t in range(trace.cycles) for r in range(3) for c in range(2)]
+    for (t, r, c), words in zip(places, described(page, trace, places), strict=True):
+        registers = trace.registers(t)
+        assert words.endswith(".") and "undefined" not in words and "NaN" not in words, words
+        index = int(registers.shadow_index[r, c])
+        assert ("shadow register" in words) >= (index >= 0), (t, r, c, words)
+        if index < 0:
+            continue
+        wide = {"a": trace.k, "b": trace.n, "c": trace.n}[trace.roles["held"]]
+        name = f"{trace.roles['held'].upper()}[{index // wide},{index % wide}] = {registers.shadow[r, c]}"
+        assert name in words, (t, r, c, words)
+        if found := re.search(r"takes it over in cycle (\d+)", words):
+            assert int(trace.held_index[int(found[1]), r, c]) == index
+            assert int(trace.held_index[int(found[1]) - 1, r, c]) != index
+        if "takes " in words and "over from its shadow" in words:
+            assert trace.held_index[t, r, c] == trace.shadow_index[t - 1, r, c]
+
+
+def test_the_activity_picture_of_overlapping_folds_is_the_schedule(show):
+    trace = systolic.simulate(
+        np.ones((20, 60), np.int8), np.ones((60, 40), np.int8), rows=30, cols=40, overlap=True
+    )
+    page = show(SystolicPlayer(trace))
+    start, length = trace.start, trace.length
+    for t in (0, 40, 65, 80, 100, trace.cycles - 1):
+        seek(page, t)
+        tones = drawn_tones(page).reshape(30, 40)
+        working = ((start >= 0) & (t >= start) & (t < start + length)).any(axis=0)
+        shown = np.isin(tones, ["0,114,178", "125,190,224", "176,84,0"])
+        np.testing.assert_array_equal(shown, working)
+        np.testing.assert_array_equal(tones == "176,84,0", (start[1:] == t).any(axis=0))
 
 
 @pytest.mark.parametrize(
@@ -332,13 +423,10 @@ def test_a_window_of_a_large_array_shows_the_traces_values(show, dataflow):
                 assert cell["values"][letter] == (str(getattr(registers, register)[r, c]) if present else "")
 
 
-def test_the_activity_picture_is_the_schedule(show):
-    trace = systolic.simulate(np.ones((20, 30), np.int8), np.ones((30, 40), np.int8), rows=30, cols=40)
-    page = show(SystolicPlayer(trace))
-    start, length = trace.start[0], trace.length[0]
-    for t in (0, 40, 75, trace.cycles - 1):
-        seek(page, t)
-        pixels = page.eval_on_selector(
+def drawn_tones(page):
+    """Colour of every cell in the activity picture, in one row."""
+    return np.array(
+        page.eval_on_selector(
             ".sy-activity",
             """(canvas) => {
               const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -346,7 +434,16 @@ def test_the_activity_picture_is_the_schedule(show):
               return Array.from({ length: data.length / 4 }, tone);
             }""",
         )
-        working = np.isin(np.array(pixels).reshape(30, 40), ["0,114,178", "125,190,224"])
+    )
+
+
+def test_the_activity_picture_is_the_schedule(show):
+    trace = systolic.simulate(np.ones((20, 30), np.int8), np.ones((30, 40), np.int8), rows=30, cols=40)
+    page = show(SystolicPlayer(trace))
+    start, length = trace.start[0], trace.length[0]
+    for t in (0, 40, 75, trace.cycles - 1):
+        seek(page, t)
+        working = np.isin(drawn_tones(page).reshape(30, 40), ["0,114,178", "125,190,224"])
         np.testing.assert_array_equal(working, (start >= 0) & (t >= start) & (t < start + length))
 
 

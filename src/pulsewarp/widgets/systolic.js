@@ -4,12 +4,35 @@
 // Letters: t cycle, r array row, c array column, m n k the product's indices. Registers of a cell: `held`
 // stays, `right` moves right, `down` moves down; `run.roles` says which matrix each carries.
 
-import { chapters, describe, exact, frameTable, legendOf, makeActivity, makeArray, makeProduct, mark, number, readRun, RULES } from "./kit/array.js";
+import { chapters, describe, exact, frameTable, legendOf, makeActivity, makeArray, makeProduct, mark, number, readRun, ruleOf } from "./kit/array.js";
 import { h } from "./kit/dom.js";
 import { chart, ledger, legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 
 /** @typedef {import("./kit/array.js").Run} Run */
+
+/** What works, where folds overlap. @param {Run} run @param {number} t @returns {string} */
+function overlapWords(run, t) {
+  const { R, C, folds, columns, origins } = run;
+  const busy = columns.busy[t];
+  const letter = run.roles.held.toUpperCase();
+  const phase = run.phase(t);
+  if (phase === "load") return `Load: ${letter} sinks into the shadow registers from the top, each column one cycle after the one before; nothing is multiplied yet.`;
+  if (busy === 0) return run.loads ? "Drain: the last sums travel down to the bottom edge." : "Drain: the last finished sums sink through the shadow registers and out.";
+  // A fold works from its origin until its last cell, r + c cycles later, has met the last of the stream.
+  const at = folds.filter(({ index, rows, cols }) => origins[index] <= t && t < origins[index] + rows + cols - 2 + run.stream).map(({ index }) => index + 1);
+  const which = at.length > 1 ? `for folds ${at.slice(0, -1).join(", ")} and ${at[at.length - 1]} at once` : `for fold ${at[0]}`;
+  const words = `${phase[0].toUpperCase()}${phase.slice(1)}: ${number(busy)} of ${number(R * C)} cells multiply, ${which}.`;
+  // The cells that take the next fold over stand on one anti-diagonal.
+  for (const { index } of folds.slice(1)) {
+    const d = t - origins[index];
+    if (d < 0 || d > R + C - 2) continue;
+    let taking = 0;
+    for (let r = Math.max(0, d - C + 1); r <= Math.min(R - 1, d); r++) taking += Number(columns.start[(index * R + r) * C + d - r] === t);
+    if (taking) return `${words} On one anti-diagonal ${taking === 1 ? "one cell begins" : `${number(taking)} cells begin`} fold ${index + 1}${run.loads ? `, with ${letter} from ${taking === 1 ? "its shadow register" : "their shadow registers"}` : ""}.`;
+  }
+  return words;
+}
 
 /** The whole frame in words. @param {Run} run @param {number} t @returns {string[]} */
 export function frameWords(run, t) {
@@ -22,7 +45,9 @@ export function frameWords(run, t) {
   const phase = run.phase(t);
   /** @type {string} */
   let first;
-  if (phase === "load") {
+  if (run.overlap) {
+    first = overlapWords(run, t);
+  } else if (phase === "load") {
     first = `Load${many}: ${letters[0]} sinks in from the top, its bottom row first, one row of cells a cycle; nothing is multiplied yet.`;
   } else if (phase === "fill") {
     first = run.loads
@@ -158,9 +183,9 @@ function open(packed) {
   const title = header.flow[0].toUpperCase() + header.flow.slice(1);
   return {
     title: `${title} array, ${R} × ${C}`,
-    rule: RULES[header.dataflow],
+    rule: ruleOf(run),
     simplified: "Cycles are counted from 0; a frame shows the registers at the end of its cycle. Simplified: operands are always there in time (no memory), "
-      + `a fold loads only when the one before has ended, sums are kept as ${header.accumulator}.`,
+      + `${run.overlap ? "" : "a fold loads only when the one before has ended, "}sums are kept as ${header.accumulator}.`,
     cycles: T,
     rate: T <= 64 ? 1 : T <= 200 ? 8 : 60,
     chapters: marks,
@@ -178,7 +203,7 @@ function open(packed) {
     mark,
     python: header.python,
     help: [
-      RULES[header.dataflow],
+      ruleOf(run),
       "Load: the stationary matrix is shifted in. Fill: more and more cells work. Steady: all cells in use work. Drain: cells fall idle while the last sums leave.",
       "A fold is one filling of the array; a product larger than the array takes several.",
       ...ledgerRows(run).map(({ label: name, help }) => `${name[0].toUpperCase()}${name.slice(1)}: ${help[0].toLowerCase()}${help.slice(1)}`),

@@ -129,6 +129,11 @@ def telling_cycle(trace: SystolicTrace) -> int:
     cycle after its middle cell began, so that the window of values stands on the front.
     """
     fold = trace.folds[0]
+    if (
+        trace.overlap and len(trace.folds) > 1
+    ):  # the middle of the front on which cells take the second fold over
+        second = trace.folds[1]
+        return min(int(trace.start[1, 0, 0]) + (second.rows + second.cols - 2) // 2, trace.cycles - 1)
     if max(trace.rows, trace.cols) > VALUES_UP_TO:
         return min(int(trace.start[0, fold.rows // 2, fold.cols // 2]) + 1, trace.cycles - 1)
     filling = np.flatnonzero(trace.phase[: fold.cycles] == PHASES.index("fill"))
@@ -197,6 +202,8 @@ def encode(trace: SystolicTrace) -> tuple[dict[str, Any], dict[str, NDArray[Any]
     if keeps:
         for name in ("held", "right", "down", "held_index", "right_index", "down_index", "active"):
             columns[name] = getattr(trace, name)
+        if trace.overlap:
+            columns |= {"shadow": trace.shadow, "shadow_index": trace.shadow_index}
     listed = trace.m * trace.n * -(-trace.k // trace.rows) <= MOST_EXITS
     if listed:
         columns["result"] = trace.result
@@ -214,6 +221,7 @@ def encode(trace: SystolicTrace) -> tuple[dict[str, Any], dict[str, NDArray[Any]
         "n": trace.n,
         "cycles": trace.cycles,
         "phases": PHASES,
+        "overlap": trace.overlap,
         "folds": [[f.start, f.cycles, f.row0, f.rows, f.col0, f.cols] for f in trace.folds],
         "operands": [str(trace.a.dtype), str(trace.b.dtype)],
         "accumulator": str(trace.result.dtype),
@@ -251,6 +259,8 @@ def _sunk(trace: SystolicTrace) -> NDArray[np.int64]:
     Both are read from the trace, from its load cycles and its first exits.
     """
     rows_away = np.zeros(trace.cycles, np.int64)
+    if trace.overlap:  # what sinks is in the shadow registers
+        return rows_away
     exits = trace.exits() if not trace.flow.loads else None
     for fold in trace.folds:
         span = slice(fold.start, fold.start + fold.cycles)

@@ -13,7 +13,7 @@ import { h, s, set, write } from "./dom.js";
 
 /** @typedef {"a" | "b" | "c"} Letter */
 /** @typedef {"held" | "right" | "down"} Register */
-/** @typedef {{held: number, right: number, down: number, heldIndex: number, rightIndex: number, downIndex: number, active: boolean}} Cell */
+/** @typedef {{held: number, right: number, down: number, shadow: number, heldIndex: number, rightIndex: number, downIndex: number, shadowIndex: number, active: boolean}} Cell `shadow`: only where folds overlap */
 /** @typedef {{index: number, start: number, cycles: number, row0: number, rows: number, col0: number, cols: number}} Fold */
 /** @typedef {ReturnType<typeof readRun>} Run */
 /** @typedef {ReturnType<typeof layout>} Layout */
@@ -30,7 +30,7 @@ export const WINDOW = 5;
 /** Up to this many rows and columns all values are shown. */
 export const VALUES_UP_TO = 8;
 /** A cell in which nothing is. @type {Cell} */
-export const EMPTY = { held: 0, right: 0, down: 0, heldIndex: -1, rightIndex: -1, downIndex: -1, active: false };
+export const EMPTY = { held: 0, right: 0, down: 0, shadow: 0, heldIndex: -1, rightIndex: -1, downIndex: -1, shadowIndex: -1, active: false };
 
 // ---------------------------------------------------------------------------------------------- the run
 
@@ -64,8 +64,32 @@ export function readRun({ header, columns, shapes }) {
   }[/** @type {string} */ (accumulator)] ?? ((x) => x));
   const times = accumulator === "int32" ? Math.imul : (/** @type {number} */ x, /** @type {number} */ y) => round(x * y);
 
-  /** @param {number} t @returns {Fold} */
-  const foldAt = (t) => folds[Math.min(folds.length - 1, Math.floor(t / folds[0].cycles))];
+  // With shadow registers folds run into each other: which one a cell works on depends on where it stands.
+  const overlap = Boolean(header.overlap);
+  /** The cycle in which the upper left cell takes its first pair, by fold. */
+  const origins = folds.map(({ index }) => columns.start[index * R * C]);
+  /** The number of the last fold whose origin is not after t, -1 for none. @param {number} t @param {number} [early] counted from so many cycles before it */
+  function begun(t, early = 0) {
+    let [low, high] = [0, folds.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (origins[middle] - early <= t) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+  /** The fold under way; where they overlap, the last one whose streams have begun to enter. @param {number} t @returns {Fold} */
+  const foldAt = (t) => folds[overlap ? Math.max(0, begun(t)) : Math.min(folds.length - 1, Math.floor(t / folds[0].cycles))];
+  /** The fold that a cell is in, or was in last. @param {number} t @param {number} r @param {number} c @returns {Fold | null} */
+  function foldIn(t, r, c) {
+    if (!overlap) return foldAt(t);
+    return folds[begun(t - r - c)] ?? null;
+  }
+  /** The fold that a cell's shadow register serves. @param {number} t @param {number} r @param {number} c @returns {Fold | null} */
+  function shadowFold(t, r, c) {
+    if (!overlap) return null;
+    return folds[loads ? begun(t - r - c, R) : begun(t - r - c - stream)] ?? null;
+  }
 
   /** The sum of the first `terms` products of one result, in the order of the array. @param {number} m @param {number} n @param {number} terms */
   function sum(m, n, terms) {
@@ -96,9 +120,15 @@ export function readRun({ header, columns, shapes }) {
       return {
         held: columns.held[i], right: columns.right[i], down: columns.down[i],
         heldIndex: columns.held_index[i], rightIndex: columns.right_index[i], downIndex: columns.down_index[i],
+        shadow: overlap ? columns.shadow[i] : 0, shadowIndex: overlap ? columns.shadow_index[i] : -1,
         active: columns.active[i] === 1,
       };
     }
+    return overlap ? overlapping(t, r, c) : lookedUp(t, r, c);
+  }
+
+  /** @param {number} t @param {number} r @param {number} c @returns {Cell} */
+  function lookedUp(t, r, c) {
     const fold = foldAt(t);
     const origin = columns.start[fold.index * R * C];
     const begins = columns.start[(fold.index * R + r) * C + c];
@@ -127,9 +157,51 @@ export function readRun({ header, columns, shapes }) {
     };
     return {
       held: value("held"), right: value("right"), down: value("down"),
-      heldIndex: index.held, rightIndex: index.right, downIndex: index.down,
+      heldIndex: index.held, rightIndex: index.right, downIndex: index.down, shadow: 0, shadowIndex: -1,
       active: begins >= 0 && t >= begins && t < begins + columns.length[(fold.index * R + r) * C + c],
     };
+  }
+
+  /** The same where folds overlap. @param {number} t @param {number} r @param {number} c @returns {Cell} */
+  function overlapping(t, r, c) {
+    /** @param {Fold} fold @param {number} row which of its rows stands here */
+    const tile = (fold, row) => (row >= 0 && row < fold.rows && c < fold.cols
+      ? flat(roles.held, { [axes.row]: fold.row0 + row, [axes.col]: fold.col0 + c, [axes.stream]: 0 }) : -1);
+    /** @param {Letter} letter @param {number} index @param {Fold} fold @returns {number} */
+    const value = (letter, index, fold) => {
+      if (index < 0) return 0;
+      if (letter !== "c") return round(columns[letter][index]);
+      const [m, n] = element("c", index);
+      if (loads) return sum(m, n, fold.row0 + Math.min(r, fold.rows - 1) + 1);
+      const done = t + 1 - columns.start[(fold.index * R + m - fold.row0) * C + n - fold.col0];
+      return sum(m, n, Math.max(0, Math.min(K, done)));
+    };
+    const now = { ...EMPTY };
+    const fold = foldIn(t, r, c);
+    if (fold) {
+      const step = t - origins[fold.index] - r - c;
+      const flows = step < stream;
+      const at = { [axes.row]: fold.row0 + r, [axes.col]: fold.col0 + c, [axes.stream]: step };
+      // A tile is there until the next is taken over, a sum from its first product to its last.
+      now.heldIndex = loads || flows ? tile(fold, r) : -1;
+      now.rightIndex = flows && r < fold.rows ? flat(roles.right, at) : -1;
+      now.downIndex = flows && c < fold.cols ? flat(roles.down, at) : -1;
+      now.held = value(roles.held, now.heldIndex, fold);
+      now.right = value(roles.right, now.rightIndex, fold);
+      now.down = value(roles.down, now.downIndex, fold);
+      const i = (fold.index * R + r) * C + c;
+      now.active = columns.start[i] >= 0 && t >= columns.start[i] && t < columns.start[i] + columns.length[i];
+    }
+    const next = shadowFold(t, r, c);
+    if (next) {
+      // Loading: rows that still have to sink, then the cell's own until it is taken over. Draining: the cell's own
+      // until the last sum of its column is finished, then those from above.
+      const since = t - origins[next.index] - r - c + (loads ? R : -stream);
+      const there = loads ? since < R : true;
+      now.shadowIndex = there ? tile(next, loads ? r + Math.max(R - 1 - r - since, 0) : r - Math.max(since + r - R + 2, 0)) : -1;
+      now.shadow = value(roles.held, now.shadowIndex, next);
+    }
+    return now;
   }
 
   /** Exits by cycle: which sums leave, and whether for good. @type {Map<number, {col: number, m: number, n: number, final: boolean}[]>} */
@@ -156,7 +228,7 @@ export function readRun({ header, columns, shapes }) {
   return {
     header, columns, R, C, T, M, K, N, roles: /** @type {Record<Register, Letter>} */ (roles), axes, folds, loads, stream, kept, sizes, exits,
     phases: /** @type {string[]} */ (header.phases),
-    foldAt, sum, element, cell, gone,
+    foldAt, foldIn, shadowFold, overlap, origins, sum, element, cell, gone,
     large: Math.max(R, C) > VALUES_UP_TO,
     listed: "exits" in columns,
     /** @param {number} t */
@@ -166,7 +238,12 @@ export function readRun({ header, columns, shapes }) {
     /** @param {Letter} letter @param {number} index */
     name: (letter, index) => `${letter.toUpperCase()}[${element(letter, index).join(",")}]`,
     /** The value a result had when it left in this fold. @param {number} t @param {number} m @param {number} n */
-    leaving: (t, m, n) => (loads ? sum(m, n, foldAt(t).row0 + foldAt(t).rows) : sum(m, n, K)),
+    leaving(t, m, n) {
+      if (!loads) return sum(m, n, K);
+      const col = exits.get(t)?.find((exit) => exit.m === m && exit.n === n)?.col ?? 0;
+      const fold = foldIn(t, R - 1, col) ?? foldAt(t);
+      return sum(m, n, fold.row0 + fold.rows);
+    },
   };
 }
 // ---------------------------------------------------------------------------------------------- words
@@ -209,16 +286,17 @@ export function describe(run, t, r, c) {
   if (now.active && run.loads) {
     const product = productAt(run, now);
     const [m, n] = run.element("c", now.downIndex);
-    const { row0 } = run.foldAt(t);
+    const { row0, rows } = run.foldIn(t, r, c) ?? run.foldAt(t);
     const earlier = run.sum(m, n, row0 + r);
     const origin = r > 0 ? `the ${full(earlier)} ${fromAbove}`
       : row0 > 0 ? `${full(earlier)}, what an earlier fold left for ${down}` : "0, because the sum begins here";
-    const end = r < run.R - 1 ? toBelow : row0 + run.foldAt(t).rows < run.K
+    const end = r < run.R - 1 ? toBelow : row0 + rows < run.K
       ? "leaves at the bottom edge and waits for the next fold" : `leaves at the bottom edge: ${down} is complete`;
     return [
       `${here}: ${right} = ${full(now.right)}, ${fromLeft}, meets ${held} = ${full(now.held)}, which stays. `
       + `${full(now.right)} × ${full(now.held)} = ${full(product)} is added to ${origin}: ${down} is now ${full(now.down)}.`,
       `Next, ${right} ${toRight} and the sum ${end}.`,
+      ...shadowWords(run, t, r, c, now),
     ];
   }
   if (now.active) {
@@ -228,9 +306,42 @@ export function describe(run, t, r, c) {
       + `${full(now.right)} × ${full(now.down)} = ${full(productAt(run, now))} is added to the sum that stays here: `
       + `${held} is now ${full(now.held)}, after ${k + 1} of ${run.K} products.`,
       `Next, ${right} ${toRight} and ${down} ${toBelow}.`,
+      ...shadowWords(run, t, r, c, now),
     ];
   }
-  return [`${here}: ${idle(run, t, r, c, now, { right, held, down, toRight, toBelow })}`];
+  return [`${here}: ${idle(run, t, r, c, now, { right, held, down, toRight, toBelow })}`, ...shadowWords(run, t, r, c, now)];
+}
+
+/**
+ * What a cell's shadow register does; nothing where folds do not overlap.
+ * @param {Run} run @param {number} t @param {number} r @param {number} c @param {Cell} now
+ * @returns {string[]}
+ */
+function shadowWords(run, t, r, c, now) {
+  if (!run.overlap) return [];
+  const said = [];
+  const held = now.heldIndex >= 0 ? run.name(run.roles.held, now.heldIndex) : "";
+  const fold = run.foldIn(t, r, c);
+  if (fold && fold.index > 0 && held && t === run.columns.start[(fold.index * run.R + r) * run.C + c]) {
+    said.push(run.loads ? `In this cycle the cell takes ${held} over from its shadow register.`
+      : `In this cycle the cell begins ${held}; what it had finished is now in its shadow register.`);
+  }
+  const next = run.shadowFold(t, r, c);
+  if (now.shadowIndex < 0 || !next) return said;
+  const name = `${run.name(run.roles.held, now.shadowIndex)} = ${exact(now.shadow, run.header.accumulator)}`;
+  const letter = /** @type {Letter} */ (run.roles.held);
+  const [first, second] = run.element(letter, now.shadowIndex);
+  const axis = run.axes.row === (letter === "b" ? "k" : "m") ? first : second;
+  const row = axis - next.row0;
+  if (!run.loads) {
+    said.push(row === r ? `Its shadow register holds the finished ${name} until the cells below it have finished too.`
+      : `Through its shadow register ${name}, finished in row ${row}, sinks out of the array.`);
+  } else if (row === r) {
+    said.push(`In its shadow register ${name} waits; the cell takes it over in cycle ${run.columns.start[(next.index * run.R + r) * run.C + c]}.`);
+  } else {
+    said.push(`Through its shadow register ${name} sinks to row ${row}.`);
+  }
+  return said;
 }
 
 /** @param {Run} run @param {Cell} cell @returns {number} the product in the accumulator's type, as the cell formed it */
@@ -248,7 +359,7 @@ export function productAt(run, cell) {
  */
 function idle(run, t, r, c, now, words) {
   const full = (/** @type {number} */ x) => exact(x, run.header.accumulator);
-  const fold = run.foldAt(t);
+  const fold = run.foldIn(t, r, c) ?? run.foldAt(t);
   if (now.rightIndex >= 0) return `${words.right} = ${full(now.right)} passes through to the right; no element of ${run.roles.held === "c" ? "B" : run.roles.held.toUpperCase()} is here to meet it.`;
   if (now.downIndex >= 0) return `${words.down} = ${full(now.down)} passes through on its way down.`;
   if (now.heldIndex >= 0 && run.loads) {
@@ -256,6 +367,10 @@ function idle(run, t, r, c, now, words) {
     if (sinks > 0) return `${words.held} = ${full(now.held)} is on its way to row ${r + sinks}; next it ${words.toBelow}.`;
     const begins = run.columns.start[(fold.index * run.R + r) * run.C + c];
     const moving = run.roles.right.toUpperCase();
+    if (run.overlap) {
+      const last = fold.index === run.folds.length - 1;
+      return `${words.held} = ${full(now.held)} has met all its elements of ${moving}; ${last ? "its work is done" : "it stays until the next is taken over"}.`;
+    }
     if (t < begins) return `${words.held} = ${full(now.held)} is in place and waits; the first element of ${moving} comes in cycle ${begins}.`;
     return `${words.held} = ${full(now.held)} has met all its elements of ${moving}; its work in this fold is done.`;
   }
@@ -264,6 +379,7 @@ function idle(run, t, r, c, now, words) {
     return `${words.held} = ${full(now.held)} is complete and waits to be shifted out.`;
   }
   if (r >= fold.rows || c >= fold.cols) return "empty; this fold does not reach it.";
+  if (run.overlap) return t < run.origins[0] + r + c ? "empty so far." : "empty; its sum has moved on.";
   return run.loads ? "empty so far." : run.columns.sunk[t] > 0 ? "empty; its result has moved on." : "empty so far; its first pair is still on the way.";
 }
 
@@ -290,7 +406,8 @@ export function frameTable(run, t, place) {
   const { top, left, rows, cols } = windowAt(run, place);
   const full = (/** @type {number} */ x) => exact(x, run.header.accumulator);
   const head = ["cell", "state", ...REGISTERS.map((register) => `${run.roles[register].toUpperCase()}, ${
-    { held: run.loads ? "held" : "stays", right: "moving right", down: "moving down" }[register]}`), "product"];
+    { held: run.loads ? "held" : "stays", right: "moving right", down: "moving down" }[register]}`),
+    ...(run.overlap ? [`${run.roles.held.toUpperCase()}, in the shadow`] : []), "product"];
   const lines = [];
   for (let r = top; r < top + rows; r++) {
     for (let c = left; c < left + cols; c++) {
@@ -299,6 +416,7 @@ export function frameTable(run, t, place) {
         const index = cell[`${register}Index`];
         return index < 0 ? "–" : `${run.name(run.roles[register], index)} = ${full(cell[register])}`;
       });
+      if (run.overlap) entries.push(cell.shadowIndex < 0 ? "–" : `${run.name(run.roles.held, cell.shadowIndex)} = ${full(cell.shadow)}`);
       lines.push([`(${r},${c})`, cell.active ? "multiplies" : "idle", ...entries, cell.active ? full(productAt(run, cell)) : "–"]);
     }
   }
@@ -306,10 +424,24 @@ export function frameTable(run, t, place) {
   return { caption: `Registers after cycle ${t}${part}`, head, rows: lines };
 }
 
+/** The rule in one line. @param {Run} run @returns {string} */
+export function ruleOf(run) {
+  if (!run.overlap) return RULES[run.header.dataflow];
+  return RULES[run.header.dataflow].replace(/\.$/, run.loads
+    ? "; a shadow register loads the next fold's element meanwhile."
+    : "; a shadow register shifts the finished one out meanwhile.");
+}
+
 /** Where phases begin, or where there are many, folds. @param {Run} run @returns {import("./stage.js").Chapter[]} */
 export function chapters(run) {
   const marks = [];
   const byFold = run.folds.length > 3;
+  if (run.overlap && run.folds.length > 1) {
+    const drains = run.columns.phase.findIndex((phase) => run.phases[phase] === "drain");
+    return [...(run.loads ? [{ cycle: 0, label: "load" }] : []),
+      ...run.origins.map((cycle, i) => ({ cycle, label: `fold ${i + 1}` })),
+      ...(drains > run.origins[run.origins.length - 1] ? [{ cycle: drains, label: "drain" }] : [])];
+  }
   for (let t = 0; t < run.T; t++) {
     const fold = run.foldAt(t);
     const begins = t === fold.start;
@@ -377,10 +509,12 @@ export function layout(run, chars, width, { still = false, ahead = 4, gap = widt
   const label = run.large ? 30 : 0; // row numbers beside a window
   /** @param {number} slots */
   const queue = (slots) => (slots ? slots * (chip + 4) + 12 : 0);
+  const more = run.overlap ? 20 : 0; // the line of the shadow register
+  const behind = run.overlap ? (5 + chars[run.roles.held]) * MONO11 + 14 : 0;
   const forms = {
-    full: [Math.max(86, (5 + otherChars + rightChars) * MONO12 + 26, (3 + otherChars + rightChars) * MONO12 + 12, (4 + chars.c) * MONO12 + 14), 78],
-    stack: [Math.max(48, (2 + Math.max(rightChars, otherChars, chars.c)) * MONO12 + 14), 58],
-    bare: [Math.max(34, Math.max(rightChars, otherChars, chars.c) * MONO11 + 12), 58], // the stack without its letters
+    full: [Math.max(86, behind, (5 + otherChars + rightChars) * MONO12 + 26, (3 + otherChars + rightChars) * MONO12 + 12, (4 + chars.c) * MONO12 + 14), 78 + more],
+    stack: [Math.max(48, behind, (2 + Math.max(rightChars, otherChars, chars.c)) * MONO12 + 14), 58 + more],
+    bare: [Math.max(34, (Math.max(rightChars, otherChars, chars.c) + (run.overlap ? 2 : 0)) * MONO11 + 12), 58 + more], // the stack without its letters
     compact: [Math.max(30, chars.c * MONO11 + 5), 34],
   };
   // From the most telling to the least: values matter more than how far ahead the queue is seen.
@@ -429,6 +563,10 @@ export function makeCell(run, place, r, c, hatch) {
     down: s("text", { class: `sy-value sy-${run.roles.down}` }),
   };
   const product = s("text", { class: "sy-value sy-product" });
+  const shadow = s("text", { class: `sy-small sy-${run.roles.held}`, x: form === "full" ? w / 2 : form === "bare" ? 6 : 7, y: hgt - 8, "text-anchor": form === "full" ? "middle" : null });
+  const fence = s("path", { class: "sy-fence", d: `M5 ${hgt - 21.5}H${w - 5}` });
+  const corner = s("path", { class: `sy-corner sy-${run.roles.held}`, d: `M${w - 2} ${hgt - 10}V${hgt - 2}H${w - 10}z` });
+  const behind = !run.overlap || form === "dot" ? [] : form === "compact" ? [corner] : [fence, shadow];
   if (form === "full") {
     set(texts[other], { x: 10, y: 20 });
     set(texts.right, { x: w - 10, y: 20, "text-anchor": "end" });
@@ -452,8 +590,8 @@ export function makeCell(run, place, r, c, hatch) {
   };
   const node = s("g", { class: "sy-cell", transform: `translate(${place.x(c)} ${place.y(r)})` },
     arrows.right, arrows.down, texture, box, ...(shown.length === 3 ? [pin] : []), ...shown.map((register) => texts[register]),
-    form === "full" && product, cross, cursor);
-  return { node, box, texture, cross, cursor, pin, texts, product, arrows, form };
+    form === "full" && product, ...behind, cross, cursor);
+  return { node, box, texture, cross, cursor, pin, texts, product, shadow, corner, arrows, form };
 }
 
 /**
@@ -474,6 +612,11 @@ export function drawCell(run, view, cell, chosen, leaves, wrong = false, off) {
     const word = view.form === "compact" || view.form === "bare" ? "" : letter === "c" && view.form === "full" ? "sum " : `${letter} `;
     write(view.texts[register], index < 0 ? "" : word + short(cell[register]));
     set(view.texts[register], { "data-wrong": (index >= 0 && off?.(register)) || null });
+  }
+  if (run.overlap) {
+    const there = cell.shadowIndex >= 0;
+    write(view.shadow, !there ? "" : view.form === "bare" ? `(${short(cell.shadow)})` : `${run.loads ? "next" : "out"} ${short(cell.shadow)}`);
+    set(view.corner, { visibility: there ? "visible" : "hidden" });
   }
   if (view.form === "full") write(view.product, cell.active ? `${short(cell.right)} × ${short(run.loads ? cell.held : cell.down)}` : "");
   // A frame round the value that stays: the mark of "stationary" that needs no colour.
@@ -604,11 +747,15 @@ export function makeArray(run, { prefix, still = false, ahead, wrong, covered, c
     numbers.forEach((number, i) => write(number, i < cols ? at.left + i : at.top + i - cols));
     if (run.large || still) return;
 
-    const end = run.foldAt(t).start + run.foldAt(t).cycles;
+    const end = run.overlap ? run.T : run.foldAt(t).start + run.foldAt(t).cycles;
     /** What enters at the edge so many cycles from now, or null. @param {number} after @param {number} r @param {number} c @param {Register} register */
     const entering = (after, r, c, register) => {
       if (t + after >= end) return null;
       const later = run.cell(t + after, r, c);
+      if (register === "held" && run.overlap) {
+        const came = later.shadowIndex >= 0 && later.shadowIndex !== run.cell(t + after - 1, r, c).shadowIndex;
+        return came ? short(later.shadow) : null;
+      }
       if (register === "held" && run.phase(t + after) !== "load") return null;
       return later[`${register}Index`] < 0 ? null : short(later[register]);
     };
@@ -658,8 +805,8 @@ export function makeArray(run, { prefix, still = false, ahead, wrong, covered, c
 
 /** Colours of the activity picture, by theme. @type {Record<string, Record<string, number[]>>} */
 export const TONES = {
-  light: { unused: [255, 255, 255], waits: [246, 248, 250], hatch: [185, 196, 206], works: [0, 114, 178], stripe: [125, 190, 224], done: [213, 219, 225] },
-  dark: { unused: [20, 25, 31], waits: [27, 34, 41], hatch: [76, 88, 100], works: [86, 177, 232], stripe: [30, 88, 124], done: [57, 66, 76] },
+  light: { unused: [255, 255, 255], waits: [246, 248, 250], hatch: [185, 196, 206], works: [0, 114, 178], stripe: [125, 190, 224], done: [213, 219, 225], front: [176, 84, 0] },
+  dark: { unused: [20, 25, 31], waits: [27, 34, 41], hatch: [76, 88, 100], works: [86, 177, 232], stripe: [30, 88, 124], done: [57, 66, 76], front: [240, 154, 74] },
 };
 /** A colour as one little-endian word of an image. @param {number[]} tone */
 export const pixel = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
@@ -714,6 +861,30 @@ export function fillActivity(pixels, { R, C, t, theme, start, length, base = 0 }
 }
 
 /**
+ * The same where folds overlap: each cell by the fold it is in, and the front on which cells take the next one over.
+ * @param {Uint32Array} pixels @param {Run} run @param {number} t @param {string} theme
+ */
+function fillOverlapping(pixels, run, t, theme) {
+  const { R, C, folds } = run;
+  const { start, length } = run.columns;
+  const tones = TONES[theme] ?? TONES.light;
+  const [unused, waits, hatch, works, stripe, done, front] = ["unused", "waits", "hatch", "works", "stripe", "done", "front"].map((name) => pixel(tones[name]));
+  // Cells on one anti-diagonal are in the same fold.
+  const fold = Array.from({ length: R + C - 1 }, (_, d) => run.foldIn(t, d, 0)?.index ?? -1);
+  const cells = R * C;
+  for (let r = 0, i = 0; r < R; r++) {
+    for (let c = 0; c < C; c++, i++) {
+      const f = fold[r + c];
+      const begins = start[Math.max(0, f) * cells + i];
+      const step = t - begins;
+      const away = begins < 0 && (f >= 0 || folds.length === 1);
+      pixels[i] = f < 0 ? (away ? unused : ((c - r) & 7) < 2 ? hatch : waits) : begins < 0 ? unused
+        : step === 0 && f > 0 ? front : step >= length[f * cells + i] ? done : step % STRIPE.every < STRIPE.steps ? stripe : works;
+    }
+  }
+}
+
+/**
  * The whole of a large array with a frame round the cells whose values are shown.
  * @param {Run} run
  */
@@ -726,7 +897,8 @@ export function makeActivity(run) {
   /** @param {number} t @param {string} theme @param {number[]} selected @param {number} span */
   function show(t, theme, selected, span) {
     const { start, length } = run.columns;
-    map.paint((pixels) => fillActivity(pixels, { R, C, t, theme, start, length, base: run.foldAt(t).index * R * C }));
+    map.paint((pixels) => (run.overlap ? fillOverlapping(pixels, run, t, theme)
+      : fillActivity(pixels, { R, C, t, theme, start, length, base: run.foldAt(t).index * R * C })));
     frame.hidden = span === 0;
     const at = windowAt(run, selected, span);
     frame.style.left = `${(100 * at.left) / C}%`;
@@ -897,6 +1069,7 @@ export function legendOf(run) {
       { mark: swatch("stripe"), text: `works too: ${STRIPE.steps} of every ${STRIPE.every} steps are marked, so that the stream can be followed` },
       { mark: swatch("waits"), text: "not yet begun" },
       { mark: mark(s("rect", { x: 5, y: 3, width: 12, height: 12, class: "sy-legend-window" })), text: "the cells whose values are shown" },
+      ...(run.overlap && run.folds.length > 1 ? [{ mark: swatch("front"), text: "takes the next fold over in this cycle" }] : []),
       { mark: swatch("done"), text: "done in this fold" },
       ...(run.folds.some((fold) => fold.rows < run.R || fold.cols < run.C) ? [{ mark: swatch("unused"), text: "not used by this fold" }] : []),
     ];
@@ -908,6 +1081,8 @@ export function legendOf(run) {
     { mark: mark(s("rect", { x: 3, y: 0.5, width: 16, height: 17, rx: 3, class: `sy-pin sy-${held}` }), glyph(held, held)), text: `${held === "c" ? "sum for C" : `element of ${held.toUpperCase()}`}: stays in its cell` },
     { mark: mark(glyph(`${right}▸`, right)), text: `element of ${right.toUpperCase()}: moves right` },
     { mark: mark(glyph(`${down}▾`, down)), text: `${sum === down ? "sum for C" : `element of ${down.toUpperCase()}`}: moves down` },
+    ...(run.overlap ? [{ mark: mark(s("path", { class: "sy-fence", d: "M1 2.5H21" }), label(run.loads ? "next" : "out", { x: 11, y: 14, "text-anchor": "middle", class: `sy-small sy-${held}` })),
+      text: run.loads ? `in the shadow register: the next fold's element of ${held.toUpperCase()}` : "in the shadow register: a finished sum on its way out" }] : []),
     { mark: mark(s("rect", { x: 3, y: 1, width: 16, height: 16, rx: 3, class: "sy-element sy-c", "data-inside": true })), text: "element of C in the making" },
     { mark: mark(s("circle", { cx: 11, cy: 9, r: 1.5, class: "sy-dot" })), text: "nothing enters; in C: nothing yet" },
   ];
