@@ -197,6 +197,7 @@ def results() -> dict[str, object]:
         "exercise": exercise,
         "verdict": exercise.check(1),
         "systolic player": widgets.SystolicPlayer(array),
+        "cell player": widgets.CellPlayer(array),
         "warp player": widgets.WarpPlayer(warps),
     }
 

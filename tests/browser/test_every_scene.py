@@ -23,6 +23,7 @@ pytestmark = pytest.mark.browser
 
 RNG = np.random.default_rng(3)
 A, B = RNG.integers(-128, 128, (6, 4)).astype(np.int8), RNG.integers(-128, 128, (4, 4)).astype(np.int8)
+REALS = RNG.standard_normal((5, 4)).astype(np.float32)
 MANY = np.ones((40, 32), np.int8)
 
 
@@ -38,6 +39,9 @@ SCENES: dict[str, Callable[[], Player]] = {
     "tiling, overlap": lambda: widgets.TilingPlayer(
         systolic.gemm(m=7, k=9, n=11, rows=4, cols=3, dataflow="is", overlap=True)
     ),
+    "cell": lambda: widgets.CellPlayer(systolic.simulate(REALS, REALS.T, rows=4, cols=4)),
+    "cell, int8": lambda: widgets.CellPlayer(systolic.simulate(A, B, rows=4, cols=4, dataflow="os")),
+    "cell, row": lambda: widgets.CellPlayer(systolic.simulate(A, B, rows=4, cols=4), zoom="row"),
     "warp": lambda: widgets.WarpPlayer(warps()),
 }
 

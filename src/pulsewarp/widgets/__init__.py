@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pulsewarp.widgets.batches import BatchesPlayer
+from pulsewarp.widgets.cell import CellPlayer
 from pulsewarp.widgets.dataflows import DataflowsPlayer
 from pulsewarp.widgets.question import Question
 from pulsewarp.widgets.systolic import SystolicPlayer
 from pulsewarp.widgets.tiling import TilingPlayer
 from pulsewarp.widgets.warp import WarpPlayer
 
-__all__ = ["BatchesPlayer", "DataflowsPlayer", "Question", "SystolicPlayer", "TilingPlayer", "WarpPlayer"]
+__all__ = ["BatchesPlayer", "CellPlayer", "DataflowsPlayer", "Question", "SystolicPlayer", "TilingPlayer", "WarpPlayer"]
