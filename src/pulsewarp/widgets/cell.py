@@ -142,8 +142,8 @@ def _fitting(trace: SystolicTrace) -> SystolicTrace:
         )
     if run.overlap:
         raise ValueError(
-            "Folds of this run overlap, so that partial sums meet below the array, but a cell is shown with the "
-            "sum that passes it from fold to fold; simulate with overlap=False."
+            "Folds of this run overlap, so that partial sums meet below the array, but a cell is shown with "
+            "the sum that passes it from fold to fold; simulate with overlap=False."
         )
     if run.result.dtype == np.float64:
         raise ValueError(
