@@ -269,12 +269,14 @@ def test_the_tiles_products_add_up_to_the_product(arguments: dict[str, Any], kin
 
 def test_a_step_takes_as_long_as_the_array_itself() -> None:
     a, b = np.ones((5, 6)), np.ones((6, 7))
-    run = systolic.simulate(a, b, rows=2, cols=3)
-    trace = systolic.pipeline(
-        a, b, rows=2, cols=3, tile=(5, 6, 7), clock_hz=1, bandwidth_bytes_per_second=1, vmem_bytes=2000
-    )
-    assert trace.multiply_cycles == run.cycles
-    assert trace.dtype == "fp64"
+    for overlap in (False, True):
+        run = systolic.simulate(a, b, rows=2, cols=3, overlap=overlap)
+        trace = systolic.pipeline(
+            a, b, rows=2, cols=3, tile=(5, 6, 7), clock_hz=1, bandwidth_bytes_per_second=1, vmem_bytes=2000,
+            overlap=overlap,
+        )  # fmt: skip
+        assert trace.multiply_cycles == run.cycles
+        assert trace.dtype == "fp64"
 
 
 # ---------------------------------------------------------------------------- the two regimes, and a roofline

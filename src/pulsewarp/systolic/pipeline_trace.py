@@ -438,7 +438,7 @@ def _moving(trace: PipelineTrace, t: int) -> str:
             else f"{letter}'s one buffer holds a tile"
         )
         return f"The DMA waits {until}: {both} that the MXU still needs, so {name} has no room."
-    return f"The DMA waits {until}: {name} is fetched one step ahead, no earlier."
+    return f"The DMA waits {until}: the scalar unit starts {name} one step ahead."
 
 
 def _fetch_for(trace: PipelineTrace, event: int, kind: int) -> int:
