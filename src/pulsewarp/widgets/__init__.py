@@ -10,4 +10,12 @@ from pulsewarp.widgets.systolic import SystolicPlayer
 from pulsewarp.widgets.tiling import TilingPlayer
 from pulsewarp.widgets.warp import WarpPlayer
 
-__all__ = ["BatchesPlayer", "CellPlayer", "DataflowsPlayer", "Question", "SystolicPlayer", "TilingPlayer", "WarpPlayer"]
+__all__ = [
+    "BatchesPlayer",
+    "CellPlayer",
+    "DataflowsPlayer",
+    "Question",
+    "SystolicPlayer",
+    "TilingPlayer",
+    "WarpPlayer",
+]
