@@ -51,6 +51,9 @@ SIZES = {"m": 2, "k": 2, "n": 2, "rows": 2, "cols": 2}
 IMAGE = {
     "in_h": 5, "in_w": 5, "filter_h": 3, "filter_w": 3, "channels": 1, "filters": 2, "rows": 9, "cols": 2,
 }  # fmt: skip
+COST, STONNE = systolic.gemm(**SIZES), systolic.gemm(**SIZES, dataflow="os", convention="stonne")
+UNITS, PIXELS = systolic.matrix_units("tpu_v5e"), np.ones((3, 3, 2))
+PATCHES = systolic.im2col(PIXELS, np.ones((1, 1, 2, 1)))
 NAN, INF = float("nan"), float("inf")
 
 Row = tuple[str, Callable[[], object], tuple[str, ...]]
@@ -58,6 +61,10 @@ Row = tuple[str, Callable[[], object], tuple[str, ...]]
 
 def simulate(a: Any = A, b: Any = A, **changes: Any) -> object:
     return systolic.simulate(a, b, **{"rows": 2, "cols": 2, **changes})
+
+
+def scalesim(**changes: Any) -> object:
+    return systolic.gemm(**SIZES, convention="scalesim", **changes)
 
 
 def warps(**changes: Any) -> object:
@@ -98,6 +105,14 @@ VALUES: list[Row] = [
     ("negative columns", lambda: simulate(cols=-3), ("cols is -3", "at least 1")),
     ("no k", lambda: systolic.gemm(**{**SIZES, "k": 0}), ("k is 0", "at least 1")),
     ("no stride", lambda: systolic.conv(**IMAGE, stride=0), ("stride is 0", "at least 1")),
+    ("units", lambda: UNITS.gemm(m=2, k=2, n=2, units=5), ("units is 5", "at most 4", "has 4")),
+    ("unsettled units", lambda: systolic.matrix_units("tpu_v6e").gemm(m=2, k=2, n=2), ("3.5 GHz", "units=1")),
+    ("a GPU's units", lambda: systolic.matrix_units("h100_sxm"), ("H100", "not documented as systolic")),
+    ("units of none", lambda: systolic.matrix_units("tpu_v5"), ("'tpu_v5'", "Did you mean 'tpu_v5")),
+    ("grey image", lambda: systolic.im2col(A, PIXELS), ("(2, 2)", "one channel")),
+    ("channels", lambda: systolic.im2col(PIXELS, np.ones((1, 1, 3, 1))), ("2 channels", "have 3")),
+    ("im2col's filter", lambda: systolic.im2col(PIXELS, np.ones((9, 1, 2, 1))), ("filter_h is 9", "pad")),
+    ("no image", lambda: PATCHES.image(A), ("(2, 2)", "(9, 1)")),
     ("large filter", lambda: systolic.conv(**{**IMAGE, "filter_h": 6}), ("filter_h is 6", "pad the image")),
     ("no m", lambda: Matmul(0, 2, 2), ("m is 0", "at least 1")),
     ("stored", lambda: stored_bytes(-1, "bf16"), ("elements is -1", "at least 0")),
@@ -129,6 +144,9 @@ VALUES: list[Row] = [
     ("cell's array", lambda: widgets.CellPlayer(simulate(rows=9)), ("9 x 2 cells", "at most 8 x 8")),
     ("cell untraced", lambda: widgets.CellPlayer(UNTRACED), ("no registers", "trace=True")),
     ("zoom", lambda: widgets.CellPlayer(ARRAY, zoom="cells"), ("'cells'", "Did you mean 'cell'?")),
+    ("tiling's start", lambda: widgets.TilingPlayer(COST, start=6), ("start is 6", "at most 5")),
+    ("tiling's count", lambda: widgets.TilingPlayer(STONNE), ("'stonne'", "convention='register'")),
+    ("tiling's folds", lambda: widgets.TilingPlayer(systolic.gemm(**{**SIZES, "k": 9999})), ("5000", "4096")),
     ("seek", lambda: widgets.SystolicPlayer(ARRAY).seek(99), ("99", "at most 5")),
     ("warp rate", lambda: widgets.WarpPlayer(WARPS, rate=0.0), ("rate is 0.0", "above 0")),
     ("within", lambda: lesson.predict("q?", answer=1, within=0.5), ("within is 0.5", "at least 1")),
@@ -153,6 +171,10 @@ VALUES: list[Row] = [
     ("untraced frame", lambda: UNTRACED.verify(cycle=0), ("trace=False", "trace=True")),
     ("no shadow", lambda: ARRAY.shadow, ("without shadow registers", "overlap=True")),
     ("convention", lambda: systolic.gemm(**SIZES, convention="scale"), ("'scale'", "'scalesim'")),
+    ("no overlap", lambda: scalesim(overlap=True), ("'scalesim'", "overlap=False")),
+    ("no schedule", lambda: STONNE.busy(0), ("'stonne'", "convention='register'")),
+    ("verified cycle", lambda: COST.verify(cycle=6), ("cycle is 6", "at most 5")),
+    ("no bins", lambda: COST.utilization_over_time(0), ("bins is 0", "at least 1")),
     ("stonne", lambda: systolic.gemm(**SIZES, convention="stonne"), ("'ws'", "use dataflow='os'")),
     ("policy", lambda: warps(policy="lr"), ("'lr'", "Did you mean 'lrr'?")),
     ("dtype", lambda: Matmul(2, 2, 2, "bf61"), ("'bf61'", "Did you mean 'bf16'?")),
@@ -240,6 +262,11 @@ TYPES: list[Row] = [
     ("levels' pipeline", lambda: ledger.levels(ARRAY, "int8", pipeline=ARRAY), ("systolic.pipeline",)),
     ("warp ledger", lambda: ledger.warp(ARRAY), ("SystolicTrace", "simt.simulate")),
     ("systolic player", lambda: widgets.SystolicPlayer(WARPS), ("WarpTrace", "systolic.simulate")),
+    ("tiling player", lambda: widgets.TilingPlayer(ARRAY), ("SystolicTrace", "systolic.gemm")),
+    ("overlap", lambda: systolic.gemm(**SIZES, overlap=1), ("overlap is 1", "bool")),
+    ("cost's cycle", lambda: COST.busy(0.5), ("t is 0.5", "whole numbers")),
+    ("cost's cycles", lambda: COST.macs(["0"]), ("['0']", "whole numbers")),
+    ("units' chip", lambda: systolic.matrix_units(5), ("chip is 5", "Chip")),
     ("warp player", lambda: widgets.WarpPlayer(ARRAY), ("SystolicTrace", "simt.simulate")),
     ("rate", lambda: widgets.SystolicPlayer(ARRAY, rate="2"), ("rate is '2'", "number")),
     ("question", lambda: widgets.Question(None), ("None", "sentence")),
@@ -266,6 +293,14 @@ KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
     ("dataflw", simulate, "dataflow"),
     ("convntion", lambda **given: systolic.gemm(**SIZES, **given), "convention"),
     ("strid", lambda **given: systolic.conv(**IMAGE, **given), "stride"),
+    ("overlp", lambda **given: systolic.gemm(**SIZES, **given), "overlap"),
+    ("strid", systolic.im2col, "stride"),
+    ("prodct", PATCHES.image, "product"),
+    ("chp", systolic.matrix_units, "chip"),
+    ("unit", UNITS.gemm, "units"),
+    ("cycl", COST.verify, "cycle"),
+    ("bin", COST.utilization_over_time, "bins"),
+    ("strat", lambda **given: widgets.TilingPlayer(COST, **given), "start"),
     ("overlapp", simulate, "overlap"),
     ("rwo", systolic.Fault, "row"),
     ("colz", ARRAY.registers, "cols"),

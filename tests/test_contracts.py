@@ -156,6 +156,12 @@ def results() -> dict[str, object]:
         "faulty": systolic.simulate(A, B, rows=R, cols=C, fault=systolic.Fault("no_skew")),
         "report": array.verify(),
         "gemm": systolic.gemm(m=M, k=K, n=N, rows=R, cols=C),
+        "overlapping gemm": systolic.gemm(m=M, k=K, n=N, rows=R, cols=C, overlap=True),
+        "conventions": systolic.gemm(m=M, k=K, n=N, rows=R, cols=C).conventions()[1],
+        "recount": systolic.gemm(m=M, k=K, n=N, rows=R, cols=C).verify(cycle=3),
+        "matrix units": systolic.matrix_units("tpu_v5e"),
+        "matrix units' cost": systolic.matrix_units("tpu_v5e").gemm(m=M, k=K, n=N),
+        "patches": systolic.im2col(np.ones((5, 5, 1)), np.ones((3, 3, 1, 2))),
         "dataflow": systolic.DATAFLOWS["ws"],
         "instruction": simt.bar(),
         "kernel": kernel,
@@ -198,6 +204,7 @@ def results() -> dict[str, object]:
         "verdict": exercise.check(1),
         "systolic player": widgets.SystolicPlayer(array),
         "cell player": widgets.CellPlayer(array),
+        "tiling player": widgets.TilingPlayer(systolic.gemm(m=M, k=K, n=N, rows=R, cols=C)),
         "warp player": widgets.WarpPlayer(warps),
     }
 
