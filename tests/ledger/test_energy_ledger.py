@@ -46,6 +46,10 @@ def check_by_hand() -> None:
         pytest.approx(sum(low for low, _ in expected.values()) * PICO),
         pytest.approx(sum(high for _, high in expected.values()) * PICO),
     )
+    # The least share: its own low end beside the high ends of the others; the most, the reverse.
+    assert found.share("hbm") == pytest.approx(
+        (22000 / (22000 + 307.2 + 17600), 39600 / (39600 + 307.2 + 1760))
+    )
     ddr = books(memory="ddr").part("hbm")
     assert (ddr.low, ddr.high) == (pytest.approx(704 * 160 * PICO), pytest.approx(704 * 162.5 * PICO))
     # Without reuse each of the 1,024 multiply-adds fetches two bytes; the array fetches 128 + 64 in all.
@@ -172,6 +176,11 @@ def test_every_number_has_its_source_and_its_process_node() -> None:
     assert found.part("macs").nodes == found.part("vmem").nodes == ("45 nm",)
     assert found.part("hbm").nodes == ("7 nm", "node not stated")
     assert books(memory="ddr").part("hbm").nodes == ("45 nm", "45 nm and 7 nm")
+
+
+def test_a_process_node_is_one_at_which_arithmetic_was_published() -> None:
+    with pytest.raises(ValueError, match=r"Unknown process_node '28 nm'; use one of 45 nm, 7 nm\. "):
+        books(process_node="28 nm")
 
 
 def test_it_is_never_a_chips_power() -> None:
