@@ -41,11 +41,13 @@ A = [[1, 2], [3, 4]]
 V5E, H100 = chips.get("tpu_v5e"), chips.get("h100_sxm")
 PRODUCT = Matmul(2, 2, 2)
 ARRAY = systolic.simulate(A, A, rows=2, cols=2)
+BROKEN = systolic.simulate(A, A, rows=2, cols=2, fault=systolic.Fault("no_skew"))
 UNTRACED = systolic.simulate(A, A, rows=2, cols=2, trace=False)
 PIPELINE = systolic.pipeline(
     A, A, rows=2, cols=2, clock_hz=1e9, bandwidth_bytes_per_second=1e9, vmem_bytes=256, dtype="int8"
 )
 BOOKS = ledger.levels(ARRAY, "int8")
+PIPE = systolic.pipeline(m=2, k=2, n=2, chip="tpu_v5e")
 WARPS = simt.simulate([simt.chain(2)], schedulers=1)
 SIZES = {"m": 2, "k": 2, "n": 2, "rows": 2, "cols": 2}
 IMAGE = {
@@ -69,6 +71,10 @@ def scalesim(**changes: Any) -> object:
 
 def warps(**changes: Any) -> object:
     return simt.simulate([simt.chain(2)], **changes)
+
+
+def pipe(**changes: Any) -> object:
+    return systolic.pipeline(**{"m": 2, "k": 2, "n": 2, "chip": "tpu_v5e", **changes})
 
 
 def timed(*sizes: Any, **changes: Any) -> object:
@@ -147,7 +153,28 @@ VALUES: list[Row] = [
     ("tiling's start", lambda: widgets.TilingPlayer(COST, start=6), ("start is 6", "at most 5")),
     ("tiling's count", lambda: widgets.TilingPlayer(STONNE), ("'stonne'", "convention='register'")),
     ("tiling's folds", lambda: widgets.TilingPlayer(systolic.gemm(**{**SIZES, "k": 9999})), ("5000", "4096")),
+    ("order of machines", lambda: widgets.FaultPlayer(BROKEN, ARRAY), ("'no_skew'", "broken one second")),
+    ("two sound machines", lambda: widgets.FaultPlayer(ARRAY, ARRAY), ("no fault", "fault=")),
+    ("no faulty cell", lambda: widgets.FaultPlayer(ARRAY, BROKEN, hide_fault=True), ("no_skew", "one cell")),
+    ("another array", lambda: systolic.suspects(ARRAY, simulate(rows=1)), ("2 x 2 and 1 x 2", "the same")),
+    ("suspect", lambda: systolic.suspects(ARRAY, BROKEN, among=[(2, 0)]), ("row is 2", "at most 1")),
+    ("verdict", lambda: systolic.suspects(ARRAY, BROKEN).verdict(0, 2), ("col is 2", "at most 1")),
     ("seek", lambda: widgets.SystolicPlayer(ARRAY).seek(99), ("99", "at most 5")),
+    ("dataflows", lambda: widgets.DataflowsPlayer([ARRAY] * 3), ("ws, ws, ws", "ws, os and is")),
+    ("lanes", lambda: widgets.BatchesPlayer([ARRAY] * 4), ("lanes is 4", "at most 3")),
+    ("batches", lambda: widgets.BatchesPlayer(ARRAY, batches=(1, 2)), ("3 rows", "A has 2")),
+    ("no VMEM", lambda: pipe(vmem_bytes=8), ("need 48 bytes of VMEM", "it has 8", "buffers=1")),
+    ("triple buffering", lambda: pipe(buffers=3), ("buffers is 3", "2 is double buffering")),
+    ("no clock", lambda: pipe(chip="tpu_v6e"), ("clock_hz is not known for TPU v6e", "clock_hz=")),
+    ("a rate of none", lambda: pipe(clock_hz=0.0), ("clock_hz is 0.0", "above 0")),
+    ("two sides", lambda: pipe(tile=(2, 2)), ("(2, 2)", "three sides")),
+    ("no factor", lambda: systolic.pipeline(A, chip="tpu_v5e"), ("b is missing", "both factors")),
+    ("factors and sizes", lambda: systolic.pipeline(A, A, m=2, chip="tpu_v5e"), ("m is given", "leave it out")),
+    ("steps", lambda: pipe(m=10**6, n=10**6, tile=(1, 1, 1)), ("limit of 65536", "larger tiles")),
+    ("why then", lambda: PIPE.why(10**9), ("cycle is 1000000000", "at most")),
+    ("tally then", lambda: PIPE.tally([-1]), ("a cycle is -1", "at least 0")),
+    ("the same pipeline twice", lambda: widgets.PipelinePlayer([PIPE, PIPE]), ("2 buffers", "buffers=1")),
+    ("pipeline's start", lambda: widgets.PipelinePlayer(PIPE, start=99), ("start is 99", "at most")),
     ("warp rate", lambda: widgets.WarpPlayer(WARPS, rate=0.0), ("rate is 0.0", "above 0")),
     ("within", lambda: lesson.predict("q?", answer=1, within=0.5), ("within is 0.5", "at least 1")),
     ("empty question", lambda: lesson.predict(" ", answer=1), ("question is ' '", "write")),
@@ -267,6 +294,19 @@ TYPES: list[Row] = [
     ("cost's cycle", lambda: COST.busy(0.5), ("t is 0.5", "whole numbers")),
     ("cost's cycles", lambda: COST.macs(["0"]), ("['0']", "whole numbers")),
     ("units' chip", lambda: systolic.matrix_units(5), ("chip is 5", "Chip")),
+    ("fault player", lambda: widgets.FaultPlayer(ARRAY, WARPS), ("WarpTrace", "systolic.simulate")),
+    ("hidden fault", lambda: widgets.FaultPlayer(ARRAY, BROKEN, hide_fault=1), ("hide_fault is 1", "True")),
+    ("broken trace", lambda: systolic.suspects(ARRAY, None), ("broken is None", "systolic.simulate")),
+    ("cells", lambda: systolic.suspects(ARRAY, BROKEN, among=5), ("among is 5", "(row, col)")),
+    ("a cell", lambda: systolic.suspects(ARRAY, BROKEN, among=[0]), ("Cell 0", "(row, col)")),
+    ("dataflows player", lambda: widgets.DataflowsPlayer([WARPS] * 3), ("WarpTrace", "SystolicTrace")),
+    ("batches player", lambda: widgets.BatchesPlayer([WARPS]), ("a lane", "several things")),
+    ("tile", lambda: pipe(tile=5), ("tile is 5", "shared side")),
+    ("pipeline's overlap", lambda: pipe(overlap=1), ("overlap is 1", "bool")),
+    ("pipeline's chip", lambda: pipe(chip=5), ("5", "use one of")),
+    ("pipeline's VMEM", lambda: pipe(vmem_bytes=2.5), ("vmem_bytes is 2.5", "whole number")),
+    ("one cycle", lambda: PIPE.tally(5), ("cycles is 5", "list of cycles")),
+    ("pipeline player", lambda: widgets.PipelinePlayer([WARPS]), ("WarpTrace", "systolic.pipeline")),
     ("warp player", lambda: widgets.WarpPlayer(ARRAY), ("SystolicTrace", "simt.simulate")),
     ("rate", lambda: widgets.SystolicPlayer(ARRAY, rate="2"), ("rate is '2'", "number")),
     ("question", lambda: widgets.Question(None), ("None", "sentence")),
@@ -357,6 +397,11 @@ KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
     ("elemnts", stored_bytes, "elements"),
     ("strat", lambda **given: widgets.SystolicPlayer(ARRAY, **given), "start"),
     ("zom", lambda **given: widgets.CellPlayer(ARRAY, **given), "zoom"),
+    ("hide_falt", lambda **given: widgets.FaultPlayer(ARRAY, BROKEN, **given), "hide_fault"),
+    ("amon", lambda **given: systolic.suspects(ARRAY, BROKEN, **given), "among"),
+    ("rwo", systolic.suspects(ARRAY, BROKEN).verdict, "row"),
+    ("tsak", lambda **given: widgets.DataflowsPlayer([], **given), "task"),
+    ("batch", lambda **given: widgets.BatchesPlayer(ARRAY, **given), "batches"),
     ("strat", lambda **given: widgets.WarpPlayer(WARPS, **given), "start"),
     ("chioces", lambda **given: widgets.Question("q?", **given), "choices"),
     ("chioces", lesson.predict, "choices"),

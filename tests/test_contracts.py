@@ -137,8 +137,10 @@ def results() -> dict[str, object]:
     """Return one result of every public type, large enough that a careless repr would be long."""
     big = np.ones((64, 64), np.int8)
     array = systolic.simulate(A, B, rows=R, cols=C)
+    broken = systolic.simulate(A, B, rows=R, cols=C, fault=systolic.Fault("stuck_cell", row=1, col=2))
     kernel = simt.matmul_kernel(np.ones((32, 8)), np.ones((8, 32)))
     warps = kernel.simulate()
+    pipe = systolic.pipeline(A, B, tile=(2, 3, 4), chip="tpu_v5e", dtype="int8")
     workload = guide.Workload(domain="llm", phase="train", params_b=70, chips=512, seq_len=4096)
     advice = guide.advise(workload)
     question = lesson.predict("How many?", choices=[1, 2], answer=1)
@@ -205,6 +207,16 @@ def results() -> dict[str, object]:
         "systolic player": widgets.SystolicPlayer(array),
         "cell player": widgets.CellPlayer(array),
         "tiling player": widgets.TilingPlayer(systolic.gemm(m=M, k=K, n=N, rows=R, cols=C)),
+        "fault player": widgets.FaultPlayer(array, broken),
+        "suspects": systolic.suspects(array, broken),
+        "clue": systolic.suspects(array, broken).clues[0],
+        "dataflows player": widgets.DataflowsPlayer(
+            systolic.simulate(A, B, rows=2, cols=2, dataflow=flow) for flow in DATAFLOWS
+        ),
+        "batches player": widgets.BatchesPlayer(array),
+        "pipeline": pipe,
+        "pipeline tally": pipe.tally([0, 5]),
+        "pipeline player": widgets.PipelinePlayer(pipe),
         "warp player": widgets.WarpPlayer(warps),
     }
 

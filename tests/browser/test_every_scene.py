@@ -25,24 +25,49 @@ RNG = np.random.default_rng(3)
 A, B = RNG.integers(-128, 128, (6, 4)).astype(np.int8), RNG.integers(-128, 128, (4, 4)).astype(np.int8)
 REALS = RNG.standard_normal((5, 4)).astype(np.float32)
 MANY = np.ones((40, 32), np.int8)
+EIGHT = RNG.integers(-128, 128, (8, 8)).astype(np.int8)
 
 
 def warps() -> simt.WarpTrace:
     return simt.simulate([simt.load_compute(2, 3, load_latency=20)] * 8, policy="lrr")
 
 
+def broken(fault: systolic.Fault, **options: bool) -> Player:
+    sound = systolic.simulate(A, B, rows=4, cols=4)
+    return widgets.FaultPlayer(sound, systolic.simulate(A, B, rows=4, cols=4, fault=fault), **options)
+
+
+def flows(a: Any, b: Any, side: int) -> list[systolic.SystolicTrace]:
+    return [systolic.simulate(a, b, rows=side, cols=side, dataflow=flow) for flow in ("ws", "os", "is")]
+
+
+def pipelined(sizes: tuple[int, int, int], tile: tuple[int, int, int]) -> list[systolic.PipelineTrace]:
+    m, k, n = sizes
+    return [systolic.pipeline(m=m, k=k, n=n, tile=tile, chip="tpu_v5e", buffers=count) for count in (1, 2)]
+
+
 #: One run of ordinary size for every scene, made when a test needs it.
 SCENES: dict[str, Callable[[], Player]] = {
     "systolic": lambda: widgets.SystolicPlayer(systolic.simulate(A, B, rows=4, cols=4)),
     "systolic, large": lambda: widgets.SystolicPlayer(systolic.simulate(MANY, MANY.T, rows=32, cols=32)),
+    "cell": lambda: widgets.CellPlayer(systolic.simulate(REALS, REALS.T, rows=4, cols=4)),
+    "cell, int8": lambda: widgets.CellPlayer(systolic.simulate(A, B, rows=4, cols=4, dataflow="os")),
+    "cell, row": lambda: widgets.CellPlayer(systolic.simulate(A, B, rows=4, cols=4), zoom="row"),
     "tiling": lambda: widgets.TilingPlayer(systolic.gemm(m=64, k=129, n=129, rows=128, cols=128)),
     "tiling, overlap": lambda: widgets.TilingPlayer(
         systolic.gemm(m=7, k=9, n=11, rows=4, cols=3, dataflow="is", overlap=True)
     ),
-    "cell": lambda: widgets.CellPlayer(systolic.simulate(REALS, REALS.T, rows=4, cols=4)),
-    "cell, int8": lambda: widgets.CellPlayer(systolic.simulate(A, B, rows=4, cols=4, dataflow="os")),
-    "cell, row": lambda: widgets.CellPlayer(systolic.simulate(A, B, rows=4, cols=4), zoom="row"),
+    "dataflows": lambda: widgets.DataflowsPlayer(flows(A, B, 4)),
+    "dataflows, 8 by 8": lambda: widgets.DataflowsPlayer(flows(EIGHT, EIGHT, 8)),
+    "batches": lambda: widgets.BatchesPlayer(systolic.simulate(A, B, rows=4, cols=4), batches=(2, 3, 1)),
+    "batches, lanes": lambda: widgets.BatchesPlayer(
+        [systolic.simulate(MANY[:1], MANY.T, rows=32, cols=32), systolic.simulate(MANY, MANY.T, rows=32, cols=32)]
+    ),
+    "pipeline": lambda: widgets.PipelinePlayer(pipelined((512, 512, 512), (256, 256, 256))),
+    "pipeline, long": lambda: widgets.PipelinePlayer(pipelined((64, 4096, 8192), (64, 512, 1024))[1]),
     "warp": lambda: widgets.WarpPlayer(warps()),
+    "fault": lambda: broken(systolic.Fault("no_skew")),
+    "fault, hidden": lambda: broken(systolic.Fault("stuck_cell", row=1, col=2), hide_fault=True),
 }
 
 every_scene = pytest.mark.parametrize("make", SCENES.values(), ids=SCENES)

@@ -223,7 +223,7 @@ def test_start_rate_title_and_task_reach_the_browser() -> None:
     player = FaultPlayer(*runs("no_skew"), start=2, rate=4, title="Mine", task="Look.")
     options = {key: player.options[key] for key in ("rate", "title", "task")}
     assert player.cursor == 2 and options == {"rate": 4.0, "title": "Mine", "task": "Look."}
-    assert FaultPlayer(*runs("no_skew")).options["task"].startswith("step on from the first difference")
+    assert FaultPlayer(*runs("no_skew")).options["task"].startswith("step on and say")
 
 
 LARGE = np.ones((9, 9), int)
@@ -238,6 +238,12 @@ def large(a: np.ndarray, b: np.ndarray, side: int, trace: bool = True) -> FaultP
     )
 
 
+def overlapping() -> FaultPlayer:
+    late = systolic.Fault("late_by_one")
+    machines = [systolic.simulate(A, B, rows=2, cols=2, overlap=True, fault=fault) for fault in (None, late)]
+    return FaultPlayer(*machines)
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -245,6 +251,7 @@ def large(a: np.ndarray, b: np.ndarray, side: int, trace: bool = True) -> FaultP
         (lambda: FaultPlayer(*runs("no_skew"), hide_fault=True), "hide_fault needs a fault in one cell"),
         (lambda: FaultPlayer(*runs("no_skew"), start=99), "start is 99.*at most 13"),
         (lambda: FaultPlayer(*runs("no_skew"), rate=0.0), "rate is 0.0"),
+        (lambda: overlapping(), "overlapping folds.*overlap=False"),
         (lambda: large(LARGE, LARGE, 9), "9 x 9 cells, but values are shown for at most 8 x 8"),
         (
             lambda: large(TALL, TALL[:2], 2),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pulsewarp.widgets.batches import BatchesPlayer
 from pulsewarp.widgets.cell import CellPlayer
 from pulsewarp.widgets.dataflows import DataflowsPlayer
+from pulsewarp.widgets.fault import FaultPlayer
+from pulsewarp.widgets.pipeline import PipelinePlayer
 from pulsewarp.widgets.question import Question
 from pulsewarp.widgets.systolic import SystolicPlayer
 from pulsewarp.widgets.tiling import TilingPlayer
@@ -14,6 +16,8 @@ __all__ = [
     "BatchesPlayer",
     "CellPlayer",
     "DataflowsPlayer",
+    "FaultPlayer",
+    "PipelinePlayer",
     "Question",
     "SystolicPlayer",
     "TilingPlayer",

@@ -300,10 +300,11 @@ function frameTable(pair, t, covered) {
   if (covered) {
     const value = (/** @type {Run} */ run, /** @type {number} */ i) => exact(run.columns.result[i], run.header.accumulator);
     for (let i = 0; i < M * N; i++) {
-      if (pair.columns.told[i] > t) continue;
-      rows.push([`C[${Math.floor(i / N)},${i % N}]`, value(sound, i), value(broken, i), pair.columns.wrong[i] ? "wrong" : "right"]);
+      const [out, due] = [sound.columns.final[i] <= t, pair.columns.told[i] <= t];
+      rows.push([`C[${Math.floor(i / N)},${i % N}]`, out ? value(sound, i) : "–", due ? value(broken, i) : "–",
+        due ? (pair.columns.wrong[i] ? "wrong" : "right") : "not due yet"]);
     }
-    return { caption: `Results due by cycle ${t}; the registers of the broken machine are covered`, head: ["result", "sound", "broken", "state"], rows };
+    return { caption: `Results after cycle ${t}; the registers of the broken machine are covered`, head: ["result", "sound", "broken", "state"], rows };
   }
   for (let r = 0; r < R; r++) {
     for (let c = 0; c < C; c++) {
@@ -503,6 +504,8 @@ function mount(pair, game, { signal, still, prefix, select, point }) {
       if (!pointing) chosen = frame.selected;
       note(pair, game, chosen);
       draw(cycle, frame.selected);
+      // Whoever pressed a button that goes away is still in the picture.
+      if (game.solved && choice.contains(document.activeElement)) /** @type {HTMLElement | null} */ (el.closest(".pw-picture"))?.focus();
       choice.hidden = game.solved;
       pick.disabled = chosen.length !== 2;
       write(pick, chosen.length < 2 ? "Choose a cell" : chosen.length === 2 ? `Pick cell (${chosen[0]},${chosen[1]})` : "Choose another cell");

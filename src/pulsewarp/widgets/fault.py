@@ -23,8 +23,7 @@ from pulsewarp.widgets.systolic import (
 MOST_RESULTS = 16
 
 TASKS = {
-    False: "step on from the first difference and say, before you read the sentence, which value is not "
-    "where or not what it should be.",
+    False: "step on and say, before you read the sentence, which value is wrong or in the wrong place.",
     True: "find the cell of the broken machine whose product is always 0. Which results are wrong, and by "
     "how much?",
 }
@@ -63,8 +62,8 @@ class FaultPlayer(Player):
     ------
     ValueError
         When the traces are not of the same product, array and dataflow, `sound` has a fault or `broken` has
-        none, a trace lacks its registers, or the array is larger than 8 x 8 or the result than 16 x 16; when
-        the fault to be hidden is not in one cell.
+        none, a trace lacks its registers or has overlapping folds, the array is larger than 8 x 8 or the
+        result than 16 x 16; when the fault to be hidden is not in one cell.
 
     Examples
     --------
@@ -212,6 +211,11 @@ def _refuse(sound: SystolicTrace, broken: SystolicTrace, hide_fault: bool) -> No
         raise ValueError(
             f"hide_fault needs a fault in one cell, but broken has {broken.fault.kind!r}; "
             f"use fault=systolic.Fault('stuck_cell', row=..., col=...)."
+        )
+    if sound.overlap or broken.overlap:
+        raise ValueError(
+            "A trace has overlapping folds, whose shadow registers are not compared here; simulate both with "
+            "overlap=False."
         )
     if not (sound.has_registers and broken.has_registers):
         raise ValueError("A trace does not keep its registers; simulate both with trace=True.")
