@@ -281,6 +281,15 @@ def test_jax_documents_the_passes() -> None:
     assert f"{len(PRECISIONS['highest'].passes)} bfloat16" in highest
 
 
+def test_on_a_cpu_the_levels_change_nothing() -> None:
+    jax = jax_or_skip()
+    if jax.default_backend() != "cpu":
+        pytest.skip("this JAX has another device")
+    products = [np.asarray(jax.numpy.matmul(A, B, precision=name)) for name in JAX_PRECISIONS]
+    assert all((product == products[0]).all() for product in products)
+    assert np.abs(products[0] - multiply(A, B).exact).max() < multiply(A, B).max_error / 100
+
+
 def program(jax: Any) -> str:
     return str(jax.make_jaxpr(lambda a, b: a @ b)(A, B))
 

@@ -4,13 +4,14 @@ A TPU's matrix unit multiplies bf16 by bf16 and sums in float32. A product of fl
 made of bf16 products: each operand is written as a sum of bf16 parts, and one pass multiplies one part of `a`
 by one part of `b`. JAX names how many passes are made: "default" one, "high" three, "highest" six.
 
-Documented, and taken over here: the number of passes by name (documentation of `jax.lax.Precision`) and the
-names of the same algorithms for any device, such as BF16_BF16_F32_X3 (`jax.lax.DotAlgorithmPreset`), both
-read on 2026-11-30. Which part meets which follows G. Henry, P. T. P. Tang, A. Heinecke, "Leveraging the
-bfloat16 artificial intelligence datatype for higher-precision computations", ARITH 2019, arXiv:1904.06376.
+Documented, and taken over here: the number of passes by name, and that on a CPU the names change nothing (the
+page of `jax.lax.Precision`); the names of the same algorithms for any device, such as BF16_BF16_F32_X3 (the
+page of `jax.lax.DotAlgorithmPreset`); both read on 2026-11-30. Which part meets which follows G. Henry,
+P. T. P. Tang, A. Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision
+computations", ARITH 2019, arXiv:1904.06376.
 
-Not documented for a TPU, and chosen here: the order in which passes are added (the smallest first, as XLA
-does it for GPUs in its dot algorithm rewriter) and the order in which one pass sums its products (that of k,
+Not documented for a TPU, and chosen here: the order in which passes are added (the smallest first, in the order
+that XLA's dot algorithm rewriter has for GPUs) and the order in which one pass sums its products (that of k,
 as `systolic.simulate` does), so the last bits of a real chip may differ. Not modelled: int8 that saturates
 instead of wrapping around, numbers below the smallest normal one taken as zero.
 """
@@ -92,7 +93,7 @@ PRECISIONS: Mapping[str, Precision] = MappingProxyType(
             Precision(
                 "highest",
                 "float32 by six bf16 passes",
-                ((1, 1), (2, 0), (0, 2), (1, 0), (0, 1), (0, 0)),
+                ((1, 1), (0, 2), (2, 0), (0, 1), (1, 0), (0, 0)),
                 "BF16_BF16_F32_X6",
             ),
             Precision("float32", "float32 as it is, as a CPU multiplies it", ((0, 0),), "F32_F32_F32"),

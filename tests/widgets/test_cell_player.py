@@ -125,7 +125,23 @@ def test_options_reach_the_browser():
     player = CellPlayer(trace, zoom="row", start=0, rate=4, title="Mine", task="look.")
     assert player.options == {"rate": 4.0, "title": "Mine", "zoom": "row", "task": "look.", "verify": True}
     assert CellPlayer(trace).options["zoom"] == "cell" and "poster" in CellPlayer(trace).options
-    assert "multiply-adds" in CellPlayer(systolic.simulate([[1]], [[1]], rows=1, cols=1)).options["task"]
+
+
+def roundings_of(player, trace):
+    """How many of the shown cell's multiply-adds lose something, and how many it makes."""
+    row, col = _wire.unpack(player.trace)[0]["cell"]
+    steps = round_each(trace)
+    lost = (steps["product_lost"] != 0) | (steps["total_lost"] != 0)
+    own = [bool(lost[k, m, n]) for _, r, c, m, n, k in trace.macs().tolist() if (r, c) == (row, col)]
+    return sum(own), len(own)
+
+
+@given(traces())
+def test_the_task_can_be_done(trace):
+    player = CellPlayer(trace)
+    lose, all_of_them = roundings_of(player, trace)
+    kind = {0: "say how many", all_of_them: "say which rounding"}.get(lose, "find a cycle")
+    assert player.options["task"].startswith(kind)
 
 
 def test_show_replaces_the_run():
@@ -133,6 +149,10 @@ def test_show_replaces_the_run():
     player.show(systolic.simulate([[1, 2]], [[3], [4]], rows=2, cols=2))
     assert repr(player) == "CellPlayer(ws, cell (1, 0) of 2x2, 5 cycles)"
     assert _wire.unpack(player.trace)[0]["rows"] == 2
+    assert player.options["task"].startswith("say how many")
+    given = CellPlayer(example(), task="look.")
+    given.show(systolic.simulate([[1, 2]], [[3], [4]], rows=2, cols=2))
+    assert given.options["task"] == "look."
 
 
 def test_python_line_makes_the_run_again():

@@ -19,12 +19,15 @@ ZOOMS = ("cell", "row", "array")
 MOST_MACS = 2**14
 """So many multiply-adds cross with what each of their roundings took away."""
 
-_TASK = (
-    "find a cycle in which this cell rounds nothing away; then zoom to the row and follow its moving operand."
-)
-_TASK_WHOLE = (
-    "say how many multiply-adds this cell will have made in the end, then step until it has no work left."
-)
+_TASKS = {
+    "sometimes": "find a cycle in which this cell rounds nothing away; then zoom to the row and follow its "
+    "moving operand.",
+    "always": "say which rounding takes more away in this cycle, the product's or the sum's; then zoom to the "
+    "row and follow the moving operand.",
+    "never": "say how many multiply-adds this cell will have made in the end, then step until it has no work "
+    "left.",
+}
+"""What the reader is asked to do, by how often the cell shown rounds something away: each can be done."""
 
 
 class CellPlayer(Player):
@@ -87,11 +90,10 @@ class CellPlayer(Player):
     ) -> None:
         run = _fitting(trace)
         zoom = _checks.choice("zoom", zoom, ZOOMS)
-        packed, cycle, cell = _telling(run, cell)
+        packed, cycle, cell, rounds = _telling(run, cell)
         if start is not None:
             start = _checks.whole_number("start", start, least=0, most=run.cycles - 1)
-        whole = run.result.dtype.kind == "i"
-        self._shown, self._cell = run, cell
+        self._shown, self._cell, self._given_task = run, cell, task
         super().__init__(
             packed,
             cycles=run.cycles,
@@ -102,16 +104,19 @@ class CellPlayer(Player):
                 "title": title,
                 "zoom": zoom,
             },
-            task=task if task is not None else _TASK_WHOLE if whole else _TASK,
+            task=_TASKS[rounds] if task is None else task,
             shows=run,
         )
 
     def show(self, trace: SystolicTrace) -> None:
         """Replace the run in every view, for instance by one simulated from numbers the reader gave."""
         run = _fitting(trace)
-        packed, cycle, cell = _telling(run, None)
+        packed, cycle, cell, rounds = _telling(run, None)
         self._shown, self._cell = run, cell
-        self.replace(packed, cycles=run.cycles, cursor=cycle, shows=run)
+        with self.hold_sync():
+            self.replace(packed, cycles=run.cycles, cursor=cycle, shows=run)
+            if self._given_task is None:
+                self.options = {**self.options, "task": _TASKS[rounds]}
 
     def __repr__(self) -> str:
         run, (row, col) = self._shown, self._cell
@@ -166,8 +171,8 @@ def round_each(trace: SystolicTrace) -> dict[str, NDArray[Any]]:
     return {name: np.stack([getattr(step, name) for step in steps]) for name in names}
 
 
-def _telling(trace: SystolicTrace, cell: tuple[int, int] | None) -> tuple[str, int, tuple[int, int]]:
-    """Return the packed run, a cycle worth a first look, and the cell to look at."""
+def _telling(trace: SystolicTrace, cell: tuple[int, int] | None) -> tuple[str, int, tuple[int, int], str]:
+    """Return the packed run, a cycle worth a first look, the cell to look at, how often that one rounds."""
     steps = round_each(trace)
     macs = trace.macs()
     lost = (steps["product_lost"] != 0) | (steps["total_lost"] != 0)
@@ -181,12 +186,15 @@ def _telling(trace: SystolicTrace, cell: tuple[int, int] | None) -> tuple[str, i
     if mine.size:
         chosen = min(mine.tolist(), key=lambda i: _distance(trace, macs[i], bool(rounded[i])))
         cycle, row, col = (int(x) for x in macs[chosen, :3])
+    own = rounded[(macs[:, 1] == row) & (macs[:, 2] == col)]
+    rounds = "never" if not own.any() else "always" if own.all() else "sometimes"
     by_cycle = np.bincount(macs[rounded, 0], minlength=trace.cycles)
     header, columns, codings = encode(trace)
     header |= {"cell": [row, col], "python": _python(trace, (row, col))}
     columns |= {f"each_{name}": values for name, values in steps.items()}
     columns["rounded"] = np.cumsum(by_cycle)
-    return pack("cell", header, columns, {**codings, "rounded": "delta"}), cycle, (row, col)
+    packed = pack("cell", header, columns, {**codings, "rounded": "delta"})
+    return packed, cycle, (row, col), rounds
 
 
 def _cell(trace: SystolicTrace, cell: tuple[int, int]) -> tuple[int, int]:
