@@ -25,7 +25,6 @@ RNG = np.random.default_rng(3)
 A, B = RNG.integers(-128, 128, (6, 4)).astype(np.int8), RNG.integers(-128, 128, (4, 4)).astype(np.int8)
 REALS = RNG.standard_normal((5, 4)).astype(np.float32)
 MANY = np.ones((40, 32), np.int8)
-EIGHT = RNG.integers(-128, 128, (8, 8)).astype(np.int8)
 
 
 def warps() -> simt.WarpTrace:
@@ -58,10 +57,9 @@ SCENES: dict[str, Callable[[], Player]] = {
         systolic.gemm(m=7, k=9, n=11, rows=4, cols=3, dataflow="is", overlap=True)
     ),
     "dataflows": lambda: widgets.DataflowsPlayer(flows(A, B, 4)),
-    "dataflows, 8 by 8": lambda: widgets.DataflowsPlayer(flows(EIGHT, EIGHT, 8)),
     "batches": lambda: widgets.BatchesPlayer(systolic.simulate(A, B, rows=4, cols=4), batches=(2, 3, 1)),
     "batches, lanes": lambda: widgets.BatchesPlayer(
-        [systolic.simulate(MANY[:1], MANY.T, rows=32, cols=32), systolic.simulate(MANY, MANY.T, rows=32, cols=32)]
+        [systolic.simulate(rows, MANY.T, rows=32, cols=32) for rows in (MANY[:1], MANY)]
     ),
     "pipeline": lambda: widgets.PipelinePlayer(pipelined((512, 512, 512), (256, 256, 256))),
     "pipeline, long": lambda: widgets.PipelinePlayer(pipelined((64, 4096, 8192), (64, 512, 1024))[1]),
@@ -192,7 +190,7 @@ def test_tab_reaches_every_control_and_shows_where_it_is(make: Make, open_html: 
     page = opened(open_html, make())
     controls = page.evaluate(
         """() => [...document.querySelectorAll(".pw button, .pw select, .pw input")]
-          .filter((one) => one.getClientRects().length && !one.disabled
+          .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.disabled
             && !(one.type === "radio" && !one.checked) && one.tabIndex >= 0).length"""
     )
     reached = set()
