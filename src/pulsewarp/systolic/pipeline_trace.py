@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp._text import counted
-from pulsewarp.matmul import BYTES, DTYPES
+from pulsewarp.matmul import DTYPES, stored_bytes
 from pulsewarp.systolic.registers import Report
 
 KINDS = ("fetch a", "fetch b", "multiply", "write c")
@@ -354,11 +354,6 @@ class PipelineTrace:
             f"{m}x{k} by {k}x{n} tiles, {counted(self.buffers, 'buffer')}: {self.cycles} cycles, "
             f"{self.bound} bound)"
         )
-
-
-def stored_bytes(elements: int, dtype: str) -> int:
-    """Return the bytes of so many stored elements, rounded up to whole ones."""
-    return -(-elements * int(8 * BYTES[dtype]) // 8)
 
 
 def holdings(trace: PipelineTrace) -> NDArray[np.int64]:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks, chips
 from pulsewarp._arrays import freeze
-from pulsewarp.matmul import DTYPES, accumulator_type
+from pulsewarp.matmul import DTYPES, accumulator_type, stored_bytes
 from pulsewarp.systolic.cost import gemm
 from pulsewarp.systolic.dataflow import DATAFLOWS
-from pulsewarp.systolic.pipeline_trace import MULTIPLY, WRITE, PipelineTrace, stored_bytes
+from pulsewarp.systolic.pipeline_trace import MULTIPLY, WRITE, PipelineTrace
 from pulsewarp.systolic.verification import add_up, multiply_integers
 
 MOST_STEPS = 2**16
