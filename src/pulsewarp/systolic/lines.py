@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from pulsewarp.systolic.dataflow import Dataflow, Letter, turned
 from pulsewarp.systolic.rules import Fold, Rules
 
+VIEWS_KEPT = 4096
+"""Folds of up to so many cycles keep the views of their registers, which the next fold uses again."""
+
 
 class Layout:
     """Where one fold's values are at each of its cycles: everything the rules say, worked out once a run."""
@@ -76,6 +79,7 @@ class Lines:
         self.down = np.full(self.size + reach * layout.cols, fill, kind)
         self.from_left = np.full((layout.cycles, layout.rows), fill, kind)
         self.from_top = np.full((layout.cycles, layout.cols), fill, kind)
+        self.views = [self._view(t) for t in range(layout.cycles)] if layout.cycles <= VIEWS_KEPT else None
 
     def feed(self, held: NDArray[Any], right: NDArray[Any], down: NDArray[Any]) -> None:
         """Empty every register and line up a fold: its stationary tile, and both streams with their skew."""
@@ -97,11 +101,17 @@ class Lines:
 
     def hop(self, t: int) -> tuple[NDArray[Any], ...]:
         """Step over clock edge `t` of the fold; return the held, right-moving and down-moving registers."""
+        held, right, down, left_edge, entering = self.views[t] if self.views else self._view(t)
+        np.copyto(left_edge, entering)
+        return held, right, down
+
+    def _view(self, t: int) -> tuple[NDArray[Any], ...]:
+        """Return where the registers are in cycle `t`, a left edge, and what enters there."""
         size, cols = self.size, self.cols
         at, held_at = self.moving[t], self.shifted[t] * cols
         right = self.right[at : at + size]
-        right[::cols] = self.from_left[t]
-        return self.held[held_at : held_at + size], right, self.down[at * cols : at * cols + size]
+        held, down = self.held[held_at : held_at + size], self.down[at * cols : at * cols + size]
+        return held, right, down, right[::cols], self.from_left[t]
 
     def just_behind(self, t: int) -> NDArray[Any]:
         """Return what clock edge `t` has pushed out of the held registers at the bottom."""
