@@ -153,6 +153,9 @@ export function percent(x) {
 /** @param {number} from @param {number} count */
 const range = (from, count) => (count === 1 ? `${from}` : `${from} to ${from + count - 1}`);
 
+/** @param {number} count */
+const multiply = (count) => (count === 1 ? "multiplies" : "multiply");
+
 /** The tile of a fold, by the indices of its matrix. @param {Cost} cost @param {Fold} one */
 export function tileName(cost, one) {
   const [down, across] = [range(one.row0, one.rows), range(one.col0, one.cols)];
@@ -214,9 +217,9 @@ export function frameWords(cost, t) {
   const all = busy === used ? `all ${number(used)}` : `${number(busy)} of ${number(used)}`;
   const first = /** @type {Record<string, string>} */ ({
     load: `${lead}${ofFold(cost, now)}: ${tileName(cost, now)} is shifted in from the top, one row of cells a cycle; no cell multiplies.`,
-    fill: `${lead}${ofFold(cost, now)}: the front runs through the array, one diagonal a cycle; ${all} cells in use multiply.`,
-    steady: `${lead}${ofFold(cost, now)}: ${all} cells in use multiply in this cycle.`,
-    drain: busy ? `${lead}${ofFold(cost, now)}: the stream has ended at the top left${t < now.ended - cost.stream ? " and its band crosses the array" : ""}; ${all} cells in use multiply.`
+    fill: `${lead}${ofFold(cost, now)}: the front runs through the array, one diagonal a cycle; ${all} cells in use ${multiply(busy)}.`,
+    steady: `${lead}${ofFold(cost, now)}: ${all} cells in use ${multiply(busy)} in this cycle.`,
+    drain: busy ? `${lead}${ofFold(cost, now)}: the stream has ended at the top left${t < now.ended - cost.stream ? " and its band crosses the array" : ""}; ${all} cells in use ${multiply(busy)}.`
       : cost.loads ? `${lead}${ofFold(cost, now)}: the last sums leave at the bottom edge; no cell multiplies.`
         : `${lead}${ofFold(cost, now)}: the finished sums are shifted out at the bottom edge; no cell multiplies.`,
   });
@@ -227,9 +230,10 @@ export function frameWords(cost, t) {
 function overlapWords(cost, t, working, busy) {
   const shares = working.map((one) => `${number(one.busy)} for fold ${number(one.index + 1)}`);
   const split = shares.length > 1 ? `: ${shares.slice(0, -1).join(", ")} and ${shares[shares.length - 1]}` : shares.length ? ` for fold ${number(working[0].index + 1)} of ${number(cost.F)}` : "";
-  const counted = busy === 0 ? "No cell multiplies." : `${busy === cost.cells ? `All ${number(busy)}` : `${number(busy)} of ${number(cost.cells)}`} cells multiply${split}.`;
+  const counted = busy === 0 ? "No cell multiplies." : `${busy === cost.cells ? `All ${number(busy)}` : `${number(busy)} of ${number(cost.cells)}`} cells ${multiply(busy)}${split}.`;
   const coming = cost.loading(t);
-  const meanwhile = coming ? ` ${busy ? "Meanwhile the" : "The"} tile of fold ${number(coming.index + 1)}, ${tileName(cost, coming)}, is shifted in${busy ? " through the shadow registers" : ""}.` : "";
+  const meanwhile = coming ? ` ${busy ? "Meanwhile the" : "The"} tile of fold ${number(coming.index + 1)}, ${tileName(cost, coming)}, is shifted in${busy ? " through the shadow registers" : ""}.`
+    : busy ? "" : cost.loads ? " The last sums leave at the bottom edge." : " The last sums are shifted out at the bottom edge.";
   return counted + meanwhile;
 }
 
@@ -604,7 +608,7 @@ function open(packed) {
   return {
     title: `${number(header.m)} × ${number(header.k)} times ${number(header.k)} × ${number(header.n)} on ${R} × ${C} cells, ${header.flow}`,
     rule,
-    given: `${number(F)} fold${F === 1 ? "" : "s"} of ${number(header.cycles_per_fold)} cycles${F === 1 ? "" : cost.overlap ? `, a new one every ${number(header.interval)}` : ", one after another"}: `
+    given: `${number(F)} fold${F === 1 ? "" : "s"} of ${number(header.cycles_per_fold)} cycles${F === 1 ? "" : cost.overlap ? `, a new one every ${number(header.interval)}` : ""}: `
       + `${number(T)} cycles, counting each in which a register changes. ${others.map((/** @type {[string, number]} */ [name, cycles]) => `${called[name]} counts ${number(cycles)}`).join(", ")} (see Help).`,
     simplified: "Cycles are counted from 0. Simplified: operands are always there in time (no memory), "
       + `${cost.overlap ? "the next tile is loaded while the present one works" : "a fold loads only when the one before has ended"}, cells are shown by what they do, without values.`,
