@@ -96,7 +96,8 @@ def _sum(x: NDArray[Any], folds: NDArray[Any], apart: int, degree: int) -> NDArr
     one, two = q * (q - 1) // 2, (q - 1) * q * (2 * q - 1) // 6  # sums of j and of j * j
     first = q * x - apart * one
     second = q * x * x - 2 * x * apart * one + apart**2 * two
-    if degree == 1:
-        return (second + first) // 2
-    third = q * x * x * x - 3 * x * x * apart * one + 3 * x * apart**2 * two - apart**3 * one * one
-    return (third + 3 * second + 2 * first) // 6
+    total: NDArray[Any] = (second + first) // 2
+    if degree == 2:
+        third = q * x * x * x - 3 * x * x * apart * one + 3 * x * apart**2 * two - apart**3 * one * one
+        total = (third + 3 * second + 2 * first) // 6
+    return total
