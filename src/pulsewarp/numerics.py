@@ -10,10 +10,10 @@ page of `jax.lax.DotAlgorithmPreset`); both read on 2026-11-30. Which part meets
 P. T. P. Tang, A. Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision
 computations", ARITH 2019, arXiv:1904.06376.
 
-Not documented for a TPU, and chosen here: the order in which passes are added (the smallest first, in the order
-that XLA's dot algorithm rewriter has for GPUs) and the order in which one pass sums its products (that of k,
-as `systolic.simulate` does), so the last bits of a real chip may differ. Not modelled: int8 that saturates
-instead of wrapping around, numbers below the smallest normal one taken as zero.
+Not documented for a TPU, and chosen here: the order in which passes are added (the smallest first, in the
+order that XLA's dot algorithm rewriter has for GPUs) and the order in which one pass sums its products (that
+of k, as `systolic.simulate` does), so the last bits of a real chip may differ. Not modelled: int8 that
+saturates instead of wrapping around, numbers below the smallest normal one taken as zero.
 """
 
 from __future__ import annotations

@@ -654,8 +654,11 @@ function open(packed, options) {
   const run = readRun(packed);
   const { header, R, C, T } = run;
   const marks = chapters(run);
-  const middles = marks.slice(0, 4).map(({ cycle }, i) => Math.floor((cycle + (marks[i + 1]?.cycle ?? T)) / 2));
-  const stills = [...new Set([0, ...middles, T - 1])].sort((x, y) => x - y);
+  const [row, col] = placeOf(run, []);
+  const works = Array.from({ length: T }, (_, t) => t).filter((t) => run.cell(t, row, col).active);
+  // The film: before the cell's work, its first steps, its last one, the end of the run.
+  const told = works.length ? [Math.max(0, works[0] - 1), ...works.slice(0, 3), works[works.length - 1]] : marks.map(({ cycle }) => cycle);
+  const stills = [...new Set([0, ...told, T - 1])].sort((x, y) => x - y).slice(0, 7);
   const kinds = [...new Set(/** @type {string[]} */ (header.operands))].join(" and ");
   return {
     title: `One cell of ${/^[aeiou]/.test(header.flow) ? "an" : "a"} ${header.flow} array, ${R} × ${C}`,

@@ -22,8 +22,8 @@ MOST_MACS = 2**14
 _TASKS = {
     "sometimes": "find a cycle in which this cell rounds nothing away; then zoom to the row and follow its "
     "moving operand.",
-    "always": "say which rounding takes more away in this cycle, the product's or the sum's; then zoom to the "
-    "row and follow the moving operand.",
+    "always": "say which rounding takes more away in this cycle, the product's or the sum's; then zoom to "
+    "the row and follow the moving operand.",
     "never": "say how many multiply-adds this cell will have made in the end, then step until it has no work "
     "left.",
 }
