@@ -252,7 +252,8 @@ export function verdictWords(pair, [r, c, how]) {
   const verdict = puzzle.verdicts[r * pair.C + c].replaceAll("] x ", "] × ");
   const right = fault.row === r && fault.col === c;
   const fits = puzzle.fits.some(([i, j]) => i === r && j === c);
-  const open = `The cover is off: in cycle ${pair.header.first} the cell first adds 0.`;
+  const open = pair.header.first < 0 ? "The cover is off: all its products are 0 in this run anyway, so nothing differs."
+    : `The cover is off: in cycle ${pair.header.first} the cell first adds 0.`;
   if (right && how === 2) return [`It is cell (${r},${c}). ${verdict}`, open];
   if (right) return [`Right. ${verdict}`, puzzle.fits.length > 1 ? `It is the one. ${open}` : open];
   return fits ? [verdict, "It is another of these: here one can only guess."] : [verdict];
@@ -482,10 +483,10 @@ function mount(pair, game, { signal, still, prefix, select, point }) {
 
   const results = makeResults(pair);
   const values = pair.header.hidden ? pair.columns.wrong_so_far : pair.columns.differing;
-  const most = pair.header.hidden ? pair.M * pair.N : 3 * pair.R * pair.C;
+  const all = pair.header.hidden ? pair.M * pair.N : 3 * pair.R * pair.C;
   const curve = chart({
-    title: pair.header.hidden ? "wrong results so far" : "registers that differ, by cycle", values, most, signal,
-    summary: pair.header.hidden ? `Wrong results so far, of ${most}` : `Registers that differ in each cycle, of ${most}`,
+    title: pair.header.hidden ? "wrong results so far" : "registers that differ, by cycle", values, most: Math.max(1, ...values), signal,
+    summary: pair.header.hidden ? `Wrong results so far, of ${all}` : `Registers that differ in each cycle, of ${all}`,
   });
   const counts = comparison({ title: "counters so far", names: ["sound", "broken"], rows: counters(pair) });
   let cycle = 0;
@@ -510,7 +511,7 @@ function mount(pair, game, { signal, still, prefix, select, point }) {
       pick.disabled = chosen.length !== 2;
       write(pick, chosen.length < 2 ? "Choose a cell" : chosen.length === 2 ? `Pick cell (${chosen[0]},${chosen[1]})` : "Choose another cell");
       results.show(cycle);
-      curve.show(cycle);
+      curve.show(cycle, `now ${values[cycle]} of ${all}`);
       counts.show(cycle);
     },
   };
@@ -554,10 +555,10 @@ function open(packed) {
   const marks = marksOf(pair, readRun(part(packed, "sound")));
   const known = [header.first, header.first_wrong].filter((t) => t >= 0);
   const stills = [...new Set([0, ...(header.hidden ? known.slice(1) : known), header.poster, Math.floor((header.poster + T) / 2), T - 1])].sort((x, y) => x - y);
-  const says = header.hidden ? "The product of one cell is always 0." : fault.says.replaceAll("`", "");
+  const says = fault.row === null ? fault.says : `The product of ${header.hidden ? "one cell" : `cell (${fault.row},${fault.col})`} is always 0.`;
   const rule = `${RULES[sound.header.dataflow]} Broken: ${says[0].toLowerCase()}${says.slice(1)}`;
   return {
-    title: header.hidden ? "Break it: find the faulty cell" : `Break it: ${fault.kind.replaceAll("_", " ")}`,
+    title: header.hidden ? "Break it: find the faulty cell" : `Break it: ${fault.row === null ? fault.kind.replaceAll("_", " ") : "a cell that adds 0"}`,
     rule,
     simplified: "Both machines get the same operands in the same cycle; a frame shows the registers at the end of its cycle. Simplified: one fault that is always there, "
       + `no memory, sums kept as ${sound.header.accumulator}.`,
