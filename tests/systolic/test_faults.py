@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,16 @@ def test_a_fault_that_would_change_nothing_is_refused(kind: str, options: dict[s
 def test_a_fault_that_cannot_be_is_refused(arguments: tuple[Any, ...], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         systolic.Fault(*arguments)
+
+
+def test_each_check_that_fails_names_the_first_place() -> None:
+    says = {check.name: check.says for check in run("hop_of_two", "os").verify().checks}
+    assert re.search(
+        r"\d+ values from elsewhere, the first at cycle \d+ in cell \(\d, \d\)$", says["one hop a cycle"]
+    )
+    assert re.search(r"multiply-adds in all, a\[\d, \d\] \* b\[\d, \d\] 0 times$", says["each product once"])
+    says = {check.name: check.says for check in run("no_skew", "ws").verify().checks}
+    assert re.search(r"they belong to, the first at cycle 3 in cell \(1, 0\)$", says["operands meet"])
 
 
 def test_every_kind_says_in_one_sentence_what_it_does() -> None:

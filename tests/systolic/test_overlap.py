@@ -243,6 +243,25 @@ def test_the_ledger_is_what_the_registers_show_in_each_cycle(product: Product) -
     ]
 
 
+def test_a_large_trace_is_looked_up_where_it_was_probed() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(96, 80)).astype(np.float32), rng.normal(size=(80, 200)).astype(np.float32)
+    for dataflow in systolic.DATAFLOWS:
+        cost = systolic.gemm(m=96, k=80, n=200, rows=64, cols=60, dataflow=dataflow, overlap=True)
+        probes = [
+            (int(t), int(rng.integers(64)), int(rng.integers(60))) for t in rng.integers(cost.cycles, size=60)
+        ]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(array, "FULL_REGISTERS", 0)
+            trace = systolic.simulate(a, b, rows=64, cols=60, dataflow=dataflow, overlap=True, probes=probes)
+        plain = systolic.simulate(a, b, rows=64, cols=60, dataflow=dataflow, trace=False)
+        assert trace.result.tobytes() == plain.result.tobytes()
+        assert trace.verify(cycle=cost.cycles // 2).passed
+        for t, r, c, *seen in trace.probed:
+            cell = trace.registers(t, slice(r, r + 1), slice(c, c + 1))
+            assert seen == [cell.held.item(), cell.right.item(), cell.down.item()]
+
+
 def test_a_register_never_holds_an_element_twice() -> None:
     for dataflow in systolic.DATAFLOWS:
         trace = several(dataflow)

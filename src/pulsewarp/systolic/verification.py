@@ -101,25 +101,31 @@ def check_hops(trace: SystolicTrace) -> Check:
     """Require that each value was in its cell or next to it one clock edge ago, or enters at an edge."""
     right, down, held = trace.right_index, trace.down_index, trace.held_index
     hops = int(np.count_nonzero(right[1:, :, 1:] >= 0) + np.count_nonzero(down[1:, 1:] >= 0))
-    strays = int(np.count_nonzero((right[1:, :, 1:] >= 0) & (right[1:, :, 1:] != right[:-1, :, :-1])))
-    strays += int(np.count_nonzero((down[1:, 1:] >= 0) & (down[1:, 1:] != down[:-1, :-1])))
-    strays += int(
-        np.count_nonzero((right[1:, :, 1:] >= 0) & (trace.right[1:, :, 1:] != trace.right[:-1, :, :-1]))
-    )
+    stray = np.zeros(held.shape, np.int64)  # by cycle and cell
+    stray[1:, :, 1:] += (right[1:, :, 1:] >= 0) & (right[1:, :, 1:] != right[:-1, :, :-1])
+    stray[1:, 1:] += (down[1:, 1:] >= 0) & (down[1:, 1:] != down[:-1, :-1])
+    stray[1:, :, 1:] += (right[1:, :, 1:] >= 0) & (trace.right[1:, :, 1:] != trace.right[:-1, :, :-1])
     if trace.overlap:
-        strays += _shadow_strays(trace)
+        stray[1:] += _shadow_strays(trace)
     else:
         came = (held[1:, 1:] == held[:-1, 1:]) | (held[1:, 1:] == held[:-1, :-1])
         if not trace.flow.loads:  # a sum comes into being where its first product is formed
             came |= trace.active[1:, 1:] & (held[:-1, 1:] < 0)
-        strays += int(np.count_nonzero((held[1:, 1:] >= 0) & ~came))
-    return Check(
-        "one hop a cycle", strays == 0, f"{hops} hops to a neighbour, {strays} values from elsewhere"
-    )
+        stray[1:, 1:] += (held[1:, 1:] >= 0) & ~came
+    says = f"{hops} hops to a neighbour, {stray.sum()} values from elsewhere"
+    return Check("one hop a cycle", not stray.any(), says + _first(stray))
 
 
-def _shadow_strays(trace: SystolicTrace) -> int:
-    """Count what is in a held or shadow register without having been in a register from where it may come."""
+def _first(wrong: NDArray[Any]) -> str:
+    """Return a sentence's part that names the first cycle and cell of those that are wrong, if any is."""
+    if not wrong.any():
+        return ""
+    t, r, c = np.argwhere(wrong)[0].tolist()
+    return f", the first at cycle {t} in cell ({r}, {c})"
+
+
+def _shadow_strays(trace: SystolicTrace) -> NDArray[np.bool_]:
+    """Tell from cycle 1 on where a held or shadow register has what was in no register it may come from."""
     held, shadow = trace.held_index, trace.shadow_index
     stayed, sank = held[1:] == held[:-1], shadow[1:] == shadow[:-1]
     sank[:, 1:] |= shadow[1:, 1:] == shadow[:-1, :-1]
@@ -133,8 +139,8 @@ def _shadow_strays(trace: SystolicTrace) -> int:
         sank |= shadow[1:] == held[:-1]
         own = shadow[1:] == held[:-1]
         changed = own & (shadow[1:] >= 0) & (trace.shadow[1:] != trace.held[:-1])
-    strays = ((held[1:] >= 0) & ~stayed) | ((shadow[1:] >= 0) & ~sank) | changed
-    return int(np.count_nonzero(strays))
+    strays: NDArray[np.bool_] = ((held[1:] >= 0) & ~stayed) | ((shadow[1:] >= 0) & ~sank) | changed
+    return strays
 
 
 def check_meetings(trace: SystolicTrace) -> Check:
@@ -146,9 +152,10 @@ def check_meetings(trace: SystolicTrace) -> Check:
     fits = at["a"]["k"] == at["b"]["k"]
     fits &= (at["a"]["m"] == at["c"]["m"]) & (at["b"]["n"] == at["c"]["n"])
     met = int(np.count_nonzero(fits))
-    return Check(
-        "operands meet", met == fits.size, f"{met} of {fits.size} products join the k, m and n they belong to"
-    )
+    wrong = np.zeros_like(where)
+    wrong[where] = ~fits
+    says = f"{met} of {fits.size} products join the k, m and n they belong to"
+    return Check("operands meet", met == fits.size, says + _first(wrong))
 
 
 def check_products(trace: SystolicTrace) -> Check:
@@ -159,6 +166,9 @@ def check_products(trace: SystolicTrace) -> Check:
     times = np.bincount(flat[(flat >= 0) & (flat < total)], minlength=total)
     once = int(np.count_nonzero(times == 1))
     says = f"{once} of {total} formed once, {len(macs)} multiply-adds in all"
+    if once < total:
+        m, n, k = (int(i) for i in np.unravel_index(np.argmax(times != 1), (trace.m, trace.n, trace.k)))
+        says += f", a[{m}, {k}] * b[{k}, {n}] {times[(m * trace.n + n) * trace.k + k]} times"
     return Check("each product once", once == total == len(macs), says)
 
 
