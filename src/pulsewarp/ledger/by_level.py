@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from pulsewarp._checks import choice, instance, names_keywords
 from pulsewarp._text import counted
 from pulsewarp.ledger import by_cycle
 from pulsewarp.matmul import DTYPES, Matmul, stored_bytes
-from pulsewarp.systolic import DATAFLOWS, REGISTERS, GemmCost, PipelineTrace, SystolicTrace
+from pulsewarp.systolic import REGISTERS, GemmCost, PipelineTrace, SystolicTrace
 from pulsewarp.systolic.pipeline_trace import KINDS
 
 LEVELS = ("hbm", "vmem", "registers")
@@ -269,7 +270,7 @@ def levels(
 
     def charge(level: str, kind: str, way: str, operand: str, dtype: str, *pieces: int) -> None:
         if any(pieces):  # each piece is stored in whole bytes
-            size = sum(stored_bytes(piece, dtype) for piece in pieces)
+            size = sum(stored_bytes(piece, dtype) * times for piece, times in Counter(pieces).items())
             rows.append(Traffic(level, kind, way, operand, dtype, sum(pieces), size))
 
     for level, far in (("hbm", "read"), ("vmem", "write")):
@@ -362,8 +363,7 @@ def _closed_form(cost: GemmCost) -> _Counts:
             f"Convention {cost.convention!r} counts no hops and reads no partial sum back; "
             f"count with convention='register'."
         )
-    flow = DATAFLOWS[cost.dataflow]
-    sizes: dict[str, int] = {"m": cost.m, "k": cost.k, "n": cost.n}
+    flow, sizes = cost.flow, cost.sizes
     crossed = {"a": cost.sram_reads_a, "b": cost.sram_reads_b, "c": cost.sram_writes_out}
     # Of a tile with r rows, row i of 0 to r - 1 is shifted i cells down from the top edge, or, in a
     # drain, the rows - 1 - i cells that lie between it and the bottom edge.
