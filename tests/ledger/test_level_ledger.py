@@ -108,6 +108,14 @@ def test_what_was_stepped_is_what_the_sizes_say_and_the_registers_show(
         check(trace)
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("dataflow", DATAFLOWS)
+def test_a_run_too_large_to_keep_every_register_is_counted_alike(dataflow: str, overlap: bool) -> None:
+    trace = run(300, 130, 150, 32, 32, dataflow, overlap)
+    assert not trace.has_registers
+    check_agreement(trace)
+
+
 def twice(counts: Any, operand: str) -> Any:
     return replace(counts, read={**counts.read, operand: 2 * counts.read[operand]})
 
