@@ -33,6 +33,12 @@ def tile_cycles(m: int, k: int, n: int, rows: int, cols: int, dataflow: str, ove
     return folds * (2 * rows + cols + stream - 2)
 
 
+def share(sizes: tuple[int, ...], units: int, dataflow: str) -> tuple[int, int, int]:
+    """Return what one unit gets: those columns of the array's tiles that are dealt to it."""
+    m, k, n = sizes
+    return (-(-m // units), k, n) if dataflow == "is" else (m, k, -(-n // units))
+
+
 class Naive:
     """A scalar unit with a program, a queue of transfers, a matrix unit, buffers; one cycle at a time."""
 
@@ -48,7 +54,7 @@ class Naive:
         self.last_k = -(-k // tk) - 1
         self.rate = Fraction(bandwidth_bytes_per_second, clock_hz)
         self.busy_for = [
-            tile_cycles(step[3], step[4], -(-step[5] // units), rows, cols, dataflow, overlap)
+            tile_cycles(*share(step[3:], units, dataflow), rows, cols, dataflow, overlap)
             for step in self.steps
         ]
         # The program: one line for each thing the scalar unit does, in its order.
@@ -321,6 +327,16 @@ def test_large_products_approach_the_roofline(chip: str, shape: tuple[int, int, 
     assert trace.bound == whole.limit or within > 2
 
 
+@pytest.mark.parametrize("dataflow", ["ws", "os", "is"])
+def test_units_share_a_step_as_they_share_a_product(dataflow: str) -> None:
+    sizes = {"m": 700, "k": 500, "n": 900}
+    trace = systolic.pipeline(
+        **sizes, tile=(700, 500, 900), chip="tpu_v5e", dataflow=dataflow, overlap=True, buffers=1
+    )
+    whole = systolic.matrix_units("tpu_v5e").gemm(**sizes, dataflow=dataflow, overlap=True)
+    assert trace.multiply_cycles == whole.cycles
+
+
 def test_a_core_is_its_share_of_the_chip() -> None:
     trace = systolic.pipeline(m=8, k=8, n=8, chip="tpu_v3")
     entry = chips.get("tpu_v3")
@@ -531,11 +547,17 @@ def test_bad_input_gets_one_sentence(changes: dict[str, Any], sentence: str) -> 
 
 
 def test_what_the_catalogue_does_not_know_is_asked_for() -> None:
-    with pytest.raises(ValueError, match=r"clock_hz is not known for TPU v6e.*; give clock_hz="):
+    with pytest.raises(ValueError, match=r"units is not known for TPU v6e.*; give units="):
         systolic.pipeline(**SIZES, chip="tpu_v6e")
+    with pytest.raises(ValueError, match=r"clock_hz is not known for TPU v4.*; give clock_hz="):
+        systolic.pipeline(**SIZES, chip="tpu_v4")
+    with pytest.raises(ValueError, match=r"vmem_bytes is not known for TPU v1"):
+        systolic.pipeline(**SIZES, chip="tpu_v1")
+    with pytest.raises(ValueError, match="not documented as systolic"):
+        systolic.pipeline(**SIZES, chip="h100_sxm")
     with pytest.raises(ValueError, match="Did you mean 'tpu_v5"):
         systolic.pipeline(**SIZES, chip="tpu_v5")
-    assert systolic.pipeline(**SIZES, chip="tpu_v6e", clock_hz=10**9).rows == 256
+    assert systolic.pipeline(**SIZES, chip="tpu_v6e", clock_hz=10**9, units=2).rows == 256
 
 
 def test_factors_or_sizes() -> None:

@@ -49,10 +49,12 @@ def parts(trace: PipelineTrace) -> tuple[NDArray[np.int64], NDArray[np.int64], N
     fetch += np.where(changed([1, 2]), cycles(k * n, trace.dtype), 0)
     write = np.where(at[:, 1] == trace.grid[1] - 1, cycles(m * n, DTYPES[trace.dtype].result), 0)
     shapes = {tuple(shape) for shape in lengths.tolist()}
+    # Units are dealt columns of the array: along n for "ws" and "os", along m for "is".
+    across_m, across_n = (trace.units, 1) if trace.dataflow == "is" else (1, trace.units)
     took = {
         (m, k, n): gemm(
-            m=m, k=k, n=-(-n // trace.units), rows=trace.rows, cols=trace.cols, dataflow=trace.dataflow,
-            overlap=trace.overlap,
+            m=-(-m // across_m), k=k, n=-(-n // across_n), rows=trace.rows, cols=trace.cols,
+            dataflow=trace.dataflow, overlap=trace.overlap,
         ).cycles
         for m, k, n in shapes
     }  # fmt: skip

@@ -18,7 +18,8 @@ from pulsewarp import _checks, chips
 from pulsewarp._arrays import freeze
 from pulsewarp.matmul import DTYPES, accumulator_type, stored_bytes
 from pulsewarp.systolic.cost import gemm
-from pulsewarp.systolic.dataflow import DATAFLOWS
+from pulsewarp.systolic.dataflow import DATAFLOWS, Axis
+from pulsewarp.systolic.matrix_units import matrix_units
 from pulsewarp.systolic.pipeline_trace import MULTIPLY, WRITE, PipelineTrace
 from pulsewarp.systolic.verification import add_up, multiply_integers
 
@@ -86,7 +87,7 @@ def slot_of(load: int, buffers: int) -> int:
 
 def transfer_cycles(size: int, bytes_per_cycle: Fraction) -> int:
     """Return the whole cycles in which so many bytes cross between HBM and VMEM."""
-    return -int(-size // bytes_per_cycle)
+    return -(-size * bytes_per_cycle.denominator // bytes_per_cycle.numerator)
 
 
 def fetch_start(issued: Moment, channel: Moment) -> Moment:
@@ -192,6 +193,14 @@ def tile_of(step: Step, letter: str) -> tuple[int, int]:
     return (step.i, step.p) if letter == "a" else (step.p, step.j)
 
 
+def unit_share(step: Step, dataflow: str, units: int) -> tuple[int, int, int]:
+    """Return the sizes that one matrix unit gets: the array's columns are dealt out, as in `matrix_units`."""
+    sizes: dict[Axis, int] = {"m": step.m, "k": step.k, "n": step.n}
+    axis = DATAFLOWS[dataflow].col_axis
+    sizes[axis] = -(-sizes[axis] // units)
+    return sizes["m"], sizes["k"], sizes["n"]
+
+
 def plan_steps(sizes: tuple[int, int, int], tile: tuple[int, int, int]) -> tuple[Step, ...]:
     """Return the steps: tiles of C row by row, and for each the tiles along k, so that it is written once."""
     (m, k, n), (tm, tk, tn) = sizes, tile
@@ -275,7 +284,8 @@ def pipeline(
     rows, cols : int, optional
         Cells of one matrix unit.
     units : int, optional
-        Matrix units that share a tile's columns; 1 without a chip.
+        Matrix units that share a step: tiles of what is stationary are dealt to them in turn, by columns of
+        the array, as in `matrix_units`. 1 without a chip.
     clock_hz, bandwidth_bytes_per_second : float, optional
         The array's clock in Hz, and HBM's bandwidth in B/s.
     vmem_bytes : int, optional
@@ -366,7 +376,8 @@ def pipeline(
     for step in steps:
         shape = (step.m, step.k, step.n)
         if shape not in took:
-            took[shape] = gemm(m=step.m, k=step.k, n=-(-step.n // units), **options).cycles
+            m_share, k_share, n_share = unit_share(step, dataflow, units)
+            took[shape] = gemm(m=m_share, k=k_share, n=n_share, **options).cycles
     events = run(
         Plan(
             steps=steps,
@@ -459,17 +470,16 @@ def _core(chip: str | chips.Chip | None) -> dict[str, Any]:
     """Return what the catalogue knows of one core, None for what it does not know; empty without a chip."""
     if chip is None:
         return {"units": 1}
-    entry = chip if isinstance(chip, chips.Chip) else chips.get(chip)
-    cores = entry.cores or 1
-    shape = entry.matrix_unit_shape or (None, None)
+    array = matrix_units(chip)
+    entry, cores = array.chip, array.cores or 1
     share = entry.bandwidth_bytes_per_second
     return {
         "id": entry.id,
         "name": entry.name,
-        "rows": shape[0],
-        "cols": shape[1],
-        "units": entry.matrix_units_per_core,
-        "clock_hz": entry.matrix_clock_hz,
+        "rows": array.rows,
+        "cols": array.cols,
+        "units": array.units_per_core,
+        "clock_hz": array.clock_hz,
         "bandwidth_bytes_per_second": None if share is None else share / cores,
         "vmem_bytes": None if entry.vmem_bytes is None else entry.vmem_bytes // cores,
     }
