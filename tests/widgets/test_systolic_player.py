@@ -1,5 +1,8 @@
 """What the systolic player sends is what the simulator recorded."""
 
+import dataclasses
+
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 from pulsewarp import ledger, systolic
 from pulsewarp.systolic import PHASES
 from pulsewarp.widgets import _wire
-from pulsewarp.widgets.systolic import LEDGER, SystolicPlayer, pack_runs, pack_trace, telling_cycle
+from pulsewarp.widgets.systolic import LEDGER, SystolicPlayer, chosen, pack_runs, pack_trace, telling_cycle
 
 sizes = st.integers(1, 6)
 
@@ -91,6 +94,81 @@ def test_large_runs_send_operands_and_schedule_only():
     assert "held" not in columns and columns["start"].shape == (16, 16)
 
 
+def in_bfloat16(trace):
+    """The same run of operands in bfloat16: what crosses of time does not depend on them."""
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal(x.shape).astype(ml_dtypes.bfloat16) for x in (trace.a, trace.b))
+    return dataclasses.replace(trace, a=a, b=b, result=trace.result.astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def large():
+    """The whole of 1024 x 1024 x 1024 on 256 x 256 cells, of which every operand is noise."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-128, 128, (1024, 1024)).astype(np.int8) for _ in "ab")
+    return systolic.simulate(a, b, rows=256, cols=256)
+
+
+@pytest.mark.parametrize("dataflow", ["ws", "os", "is"])
+def test_one_fold_of_256_by_256_with_1024_rows_is_at_most_1500_kilobytes(dataflow):
+    rng = np.random.default_rng(0)
+    m, k, n = {"ws": (1024, 256, 256), "os": (256, 1024, 256), "is": (256, 256, 1024)}[dataflow]
+    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((m, k), (k, n)))
+    trace = systolic.simulate(a, b, rows=256, cols=256, dataflow=dataflow)
+    assert len(trace.folds) == 1
+    for each in (trace, in_bfloat16(trace)):
+        assert len(pack_trace(each)) <= 1_500_000
+
+
+@pytest.mark.parametrize("change", [None, in_bfloat16], ids=["int8", "bf16"])
+def test_a_product_of_1024_by_1024_by_1024_is_at_most_5_megabytes(large, change):
+    assert len(pack_trace(change(large) if change else large)) <= 5_000_000
+
+
+def test_a_product_beyond_5_megabytes_is_refused_and_a_few_of_its_folds_are_shown(large):
+    wide = dataclasses.replace(
+        large, a=large.a / np.pi, b=large.b / np.pi, result=large.result.astype(np.float64)
+    )
+    with pytest.raises(ValueError, match=r"needs 1\d\.\d MB.*at most 5 MB.*folds=\(0, 1\)"):
+        SystolicPlayer(wide)
+    assert len(pack_trace(wide, chosen(wide, (0,)))) <= 5_000_000
+
+
+@given(traces(), st.data())
+def test_chosen_folds_are_cut_from_the_run(trace, data):
+    first = data.draw(st.integers(0, len(trace.folds) - 1))
+    numbers = range(first, data.draw(st.integers(first, len(trace.folds) - 1)) + 1)
+    part = chosen(trace, list(numbers))
+    assert part.cycles == sum(trace.folds[i].cycles for i in numbers)
+    header, columns = _wire.unpack(pack_trace(trace, part))
+    assert header["whole"] == {
+        "fold": first, "folds": len(trace.folds), "cycle": part.first, "cycles": trace.cycles,
+    }  # fmt: skip
+    cycles = slice(part.first, part.first + part.cycles)
+    for name in ("held", "right_index", "active", "phase"):
+        assert np.array_equal(columns[name], getattr(trace, name)[cycles])
+    assert np.array_equal(columns["macs"], ledger.systolic(trace).macs[cycles])
+    start = columns["start"].reshape(-1, trace.rows, trace.cols)
+    assert np.array_equal(np.where(start < 0, -1, start + part.first), trace.start[first : numbers[-1] + 1])
+
+
+@pytest.mark.parametrize(
+    ("folds", "words"),
+    [
+        ((9,), "A fold is 9, but must be a whole number of at least 0 and at most 3"),
+        ((0, 2), r"folds is \[0, 2\], but must name one fold or several that follow each other"),
+        ((), r"folds is \[\], but must name"),
+    ],
+)
+def test_folds_that_cannot_be_cut_out_are_refused(folds, words):
+    trace = systolic.simulate(np.ones((2, 4), int), np.ones((4, 4), int), rows=2, cols=2)
+    with pytest.raises(ValueError, match=words):
+        SystolicPlayer(trace, folds=folds)
+    overlapping = systolic.simulate(trace.a, trace.b, rows=2, cols=2, overlap=True)
+    with pytest.raises(ValueError, match="overlap, so that 1 fold of 4 cannot be shown alone"):
+        SystolicPlayer(overlapping, folds=(0,))
+
+
 @pytest.mark.parametrize("kind", ["int8", "float32"])
 @pytest.mark.parametrize("dataflow", ["ws", "os", "is"])
 def test_one_fold_of_256_by_256_is_small(kind, dataflow):
@@ -131,7 +209,12 @@ def test_a_start_outside_the_run_is_refused(start):
 def test_start_rate_and_title_reach_the_browser():
     trace = systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2)
     player = SystolicPlayer(trace, start=0, rate=4, title="Mine")
-    assert player.cursor == 0 and player.options == {"rate": 4.0, "title": "Mine", "verify": True}
+    assert player.cursor == 0 and player.options == {
+        "rate": 4.0,
+        "title": "Mine",
+        "future": "dimmed",
+        "verify": True,
+    }
 
 
 def test_python_line_makes_the_run_again():

@@ -32,6 +32,8 @@ from pulsewarp import _checks
 from pulsewarp._text import script_safe
 from pulsewarp.widgets import _module
 
+FUTURES = ("dimmed", "hidden")
+
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 #: A page brings the report of a run that crosses in so many bytes of text; larger ones take seconds to check.
@@ -141,6 +143,7 @@ class Player(Scene):
     selected = traitlets.List(traitlets.Int()).tag(sync=True)
     request = traitlets.Dict().tag(sync=True)
     reply = traitlets.Dict().tag(sync=True)
+    _first_cycle = 0  # of the trace, where only a part of it is shown
 
     def __init__(
         self,
@@ -245,6 +248,8 @@ class Player(Scene):
 
     def _report(self, cycle: int | None = None) -> list[list[Any]]:
         """Return the checks of what is shown as rows of name, whether it holds, and its sentence."""
+        if cycle is not None:
+            cycle += self._first_cycle
         rows = []
         for name, trace in self._verified.items():
             shown: tuple[Finding, ...] = (
@@ -287,6 +292,23 @@ class Player(Scene):
 
     def _page_title(self) -> str:
         return str(self.options.get("title", repr(self)))
+
+
+class HidingPlayer(Player):
+    """A player that can keep from the reader what comes later, until a prediction is made.
+
+    ``lesson.predict(..., hides=player)`` sets :attr:`future`; the scene reads it as ``options.future``.
+    """
+
+    @property
+    def future(self) -> str:
+        """What the scene shows of later cycles: ``"dimmed"`` or ``"hidden"``; may be set."""
+        return str(self.options["future"])
+
+    @future.setter
+    def future(self, value: str) -> None:
+        _checks.choice("future", value, FUTURES)
+        self.options = {**self.options, "future": value}
 
 
 def _verifiable(shows: object) -> dict[str, Any]:

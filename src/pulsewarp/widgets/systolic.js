@@ -20,7 +20,7 @@ function overlapWords(run, t) {
   if (phase === "load") return `Load: ${letter} sinks into the shadow registers from the top, each column one cycle after the one before; nothing is multiplied yet.`;
   if (busy === 0) return run.loads ? "Drain: the last sums travel down to the bottom edge." : "Drain: the last finished sums sink through the shadow registers and out.";
   // A fold works from its origin until its last cell, r + c cycles later, has met the last of the stream.
-  const at = folds.filter(({ index, rows, cols }) => origins[index] <= t && t < origins[index] + rows + cols - 2 + run.stream).map(({ index }) => index + 1);
+  const at = folds.filter(({ index, rows, cols }) => origins[index] <= t && t < origins[index] + rows + cols - 2 + run.stream).map((fold) => fold.number);
   const which = at.length > 1 ? `for folds ${at.slice(0, -1).join(", ")} and ${at[at.length - 1]} at once` : `for fold ${at[0]}`;
   const words = `${phase[0].toUpperCase()}${phase.slice(1)}: ${number(busy)} of ${number(R * C)} cells multiply, ${which}.`;
   // The cells that take the next fold over stand on one anti-diagonal.
@@ -29,7 +29,7 @@ function overlapWords(run, t) {
     if (d < 0 || d > R + C - 2) continue;
     let taking = 0;
     for (let r = Math.max(0, d - C + 1); r <= Math.min(R - 1, d); r++) taking += Number(columns.start[(index * R + r) * C + d - r] === t);
-    if (taking) return `${words} On one anti-diagonal ${taking === 1 ? "one cell begins" : `${number(taking)} cells begin`} fold ${index + 1}${run.loads ? `, with ${letter} from ${taking === 1 ? "its shadow register" : "their shadow registers"}` : ""}.`;
+    if (taking) return `${words} On one anti-diagonal ${taking === 1 ? "one cell begins" : `${number(taking)} cells begin`} fold ${folds[index].number}${run.loads ? `, with ${letter} from ${taking === 1 ? "its shadow register" : "their shadow registers"}` : ""}.`;
   }
   return words;
 }
@@ -38,7 +38,7 @@ function overlapWords(run, t) {
 export function frameWords(run, t) {
   const busy = run.columns.busy[t];
   const fold = run.foldAt(t);
-  const many = run.folds.length > 1 ? ` of fold ${fold.index + 1}` : "";
+  const many = run.foldCount > 1 ? ` of fold ${fold.number}` : "";
   const used = fold.rows * fold.cols;
   const { held, right, down } = run.roles;
   const letters = [held, right, down].map((letter) => letter.toUpperCase());
@@ -77,9 +77,10 @@ export function frameWords(run, t) {
 /**
  * @param {Run} run
  * @param {import("./kit/stage.js").Tools} tools
+ * @param {boolean} hidden what comes later is kept from the reader
  * @returns {import("./kit/stage.js").Picture}
  */
-function mount(run, { signal, still, prefix, select, point }) {
+function mount(run, { signal, still, prefix, select, point }, hidden) {
   const array = makeArray(run, { prefix, still });
   const activity = run.large ? makeActivity(run) : null;
   const el = h("div", { class: "sy" }, activity?.el, still && activity ? null : array.svg);
@@ -119,10 +120,10 @@ function mount(run, { signal, still, prefix, select, point }) {
 
   const product = makeProduct(run);
   const curve = chart({
-    title: "cells working, by cycle", values: run.columns.busy, most: run.R * run.C, signal,
+    title: "cells working, by cycle", values: run.columns.busy, most: run.R * run.C, signal, ends: !hidden,
     summary: `Cells working in each cycle, of ${run.R * run.C}`,
   });
-  const bill = ledger({ title: "ledger so far", rows: ledgerRows(run) });
+  const bill = ledger({ title: "ledger so far", rows: ledgerRows(run, hidden) });
   const observer = new ResizeObserver(([entry]) => {
     product.resize(entry.contentRect.width);
     product.show(cycle, shown, theme);
@@ -154,15 +155,18 @@ function mount(run, { signal, still, prefix, select, point }) {
   };
 }
 
-/** @param {Run} run */
-function ledgerRows(run) {
-  const { columns, T } = run;
+/** @param {Run} run @param {boolean} hidden what comes later is kept from the reader */
+function ledgerRows(run, hidden) {
+  const { columns } = run;
+  const { cycle: first, cycles } = run.header.whole;
+  const all = /** @type {Record<string, number>} */ ({ macs: run.M * run.N * run.K });
+  const of = (/** @type {number} */ total) => (hidden ? "" : ` of ${number(total)}`);
   /** @param {string} name */
-  const ofAll = (name) => (/** @type {number} */ t) => `${number(columns[name][t])} of ${number(columns[name][T - 1])}`;
+  const ofAll = (name) => (/** @type {number} */ t) => `${number(columns[name][t])}${of(all[name])}`;
   /** @param {string} name */
   const soFar = (name) => (/** @type {number} */ t) => number(columns[name][t]);
   return [
-    { label: "cycles", text: (/** @type {number} */ t) => `${number(t + 1)} of ${number(T)}`, help: "Cycle 0 is the first, so cycle t ends after t + 1 of them." },
+    { label: "cycles", text: (/** @type {number} */ t) => `${number(first + t + 1)}${of(cycles)}`, help: "Cycle 0 is the first, so cycle t ends after t + 1 of them." },
     { label: "multiply-adds", text: ofAll("macs"), help: "One product and one addition each; a product of m, k, n needs m × k × n." },
     { label: "reads of A / of B", text: (/** @type {number} */ t) => `${number(columns.reads_a[t])} / ${number(columns.reads_b[t])}`, help: "Elements of A and of B that entered the array." },
     { label: "sums written out", text: soFar("writes_out"), help: "Sums that left the array, complete or for a later fold." },
@@ -172,9 +176,32 @@ function ledgerRows(run) {
   ];
 }
 
-/** @param {import("./kit/wire.js").Packed} packed @returns {import("./kit/stage.js").Scene} */
-function open(packed) {
+/** Who counts cycles otherwise, by the name in the header. */
+const TOOLS = /** @type {Record<string, string>} */ ({ scalesim: "SCALE-Sim 3.0.0", stonne: "STONNE" });
+
+/** Which part of the run is shown, and by which count its cycles go. @param {Run} run @returns {string} */
+function given(run) {
+  const { fold, folds, cycle, cycles } = run.header.whole;
+  const shown = run.folds.length;
+  const last = fold + shown;
+  const part = shown === folds ? "" : `Shown: ${shown === 1 ? `fold ${last}` : `folds ${fold + 1} to ${last}`} of ${number(folds)}`
+    + `${cycle ? `; cycle 0 here is cycle ${number(cycle)} of the run` : ""}. `;
+  /** @type {[string, number | null, string][]} */
+  const others = run.header.conventions.filter((/** @type {[string, number | null, string]} */ [name, count]) => name in TOOLS && count !== null);
+  const counts = others.map(([name, count, reason], i) => {
+    const told = `${TOOLS[name]} counts ${number(count ?? 0)}`;
+    return i === 0 && reason.startsWith(`${TOOLS[name]} `) ? `${told}: it ${reason.slice(TOOLS[name].length + 1)}` : `${told} (see Help).`;
+  });
+  return `${part}${number(cycles)} cycles, counting each in which a register changes. ${counts.join(" ")}`;
+}
+
+/**
+ * @param {import("./kit/wire.js").Packed} packed @param {import("./kit/stage.js").Options} options
+ * @returns {import("./kit/stage.js").Scene}
+ */
+function open(packed, options) {
   const run = readRun(packed);
+  const hidden = options.future === "hidden";
   const { header, R, C, T } = run;
   const marks = chapters(run);
   // The film: the middle of each of the first chapters, between the first cycle and the last.
@@ -186,12 +213,13 @@ function open(packed) {
     rule: ruleOf(run),
     simplified: "Cycles are counted from 0; a frame shows the registers at the end of its cycle. Simplified: operands are always there in time (no memory), "
       + `${run.overlap ? "" : "a fold loads only when the one before has ended, "}sums are kept as ${header.accumulator}.`,
+    given: hidden ? undefined : given(run),
     cycles: T,
     rate: T <= 64 ? 1 : T <= 200 ? 8 : 60,
     chapters: marks,
     stills,
-    phase: (t) => run.phase(t) + (run.folds.length > 1 ? `, fold ${run.foldAt(t).index + 1} of ${run.folds.length}` : ""),
-    mount: (tools) => mount(run, tools),
+    phase: (t) => run.phase(t) + (run.foldCount > 1 && !hidden ? `, fold ${run.foldAt(t).number} of ${number(run.foldCount)}` : ""),
+    mount: (tools) => mount(run, tools, hidden),
     caption: (t, at) => (at.length === 2 ? describe(run, t, at[0], at[1]) : frameWords(run, t)),
     table: (t, at) => frameTable(run, t, at),
     move(at, key) {
@@ -206,7 +234,9 @@ function open(packed) {
       ruleOf(run),
       "Load: the stationary matrix is shifted in. Fill: more and more cells work. Steady: all cells in use work. Drain: cells fall idle while the last sums leave.",
       "A fold is one filling of the array; a product larger than the array takes several.",
-      ...ledgerRows(run).map(({ label: name, help }) => `${name[0].toUpperCase()}${name.slice(1)}: ${help[0].toLowerCase()}${help.slice(1)}`),
+      ...ledgerRows(run, hidden).map(({ label: name, help }) => `${name[0].toUpperCase()}${name.slice(1)}: ${help[0].toLowerCase()}${help.slice(1)}`),
+      ...(hidden ? [] : header.conventions.map((/** @type {[string, number | null, string]} */ [name, count, reason]) =>
+        `Counted ${name in TOOLS ? `by ${TOOLS[name]}` : "here"}: ${count === null ? "no count" : `${number(count)} cycles`}. ${reason}`)),
       "Point at a cell, or tab into the picture and use the arrow keys: the sentence below says where each value came from and where it goes.",
     ],
   };

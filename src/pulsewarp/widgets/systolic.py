@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks, ledger
-from pulsewarp.systolic import DATAFLOWS, PHASES, SystolicTrace
-from pulsewarp.widgets._player import Player
+from pulsewarp._text import counted
+from pulsewarp.systolic import DATAFLOWS, PHASES, ConventionCount, SystolicTrace, gemm
+from pulsewarp.widgets._player import FUTURES, HidingPlayer
 from pulsewarp.widgets._wire import Coding, pack
 
 #: Up to this many rows and columns the picture shows the values of every cell, from the trace's registers.
@@ -34,7 +35,7 @@ LEDGER = (
 )
 
 
-class SystolicPlayer(Player):
+class SystolicPlayer(HidingPlayer):
     """Play a systolic trace: matrices, queue, cells, results, ledger, one sentence for each frame.
 
     Shown as recorded: every register (arrays up to 8 x 8), or the activity of every cell with a window of
@@ -57,12 +58,18 @@ class SystolicPlayer(Player):
         Instead of the scene's own.
     task : str, optional
         What the reader is asked to do, one sentence.
+    future : str
+        ``"hidden"`` keeps totals, phases and counts of what comes later from the reader, for a prediction;
+        ``"dimmed"`` shows them.
+    folds : sequence of int, optional
+        Show only these folds, by number from 0, one after the other; the scene says which of how many they
+        are, and counts its cycles from the first of them. For a product too large to be sent whole.
 
     Raises
     ------
     ValueError
-        When the trace keeps no schedule, holds whole numbers beyond 2**53, or is larger than 5 MB on the
-        wire; when `start` lies outside the run.
+        When the trace keeps no schedule, is of a broken machine, holds whole numbers beyond 2**53, or is
+        larger than 5 MB on the wire; when `start` lies outside what is shown, or `folds` are none of the run.
 
     Examples
     --------
@@ -83,19 +90,24 @@ class SystolicPlayer(Player):
         rate: float | None = None,
         title: str | None = None,
         task: str | None = None,
+        future: str = "dimmed",
+        folds: Sequence[int] | None = None,
     ) -> None:
         self._shown = _checked(trace)
-        poster = None if start is not None else telling_cycle(trace)
+        part = whole(trace) if folds is None else chosen(trace, folds)
+        self._first_cycle = part.first
+        telling = telling_cycle(trace, part)
         super().__init__(
-            pack_trace(trace),
-            cycles=trace.cycles,
-            cursor=_checks.whole_number("start", start, least=0, most=trace.cycles - 1)
-            if start is not None
-            else telling_cycle(trace),
+            pack_trace(trace, part),
+            cycles=part.cycles,
+            cursor=telling
+            if start is None
+            else _checks.whole_number("start", start, least=0, most=part.cycles - 1),
             options={
-                "poster": poster,
+                "poster": telling if start is None else None,
                 "rate": None if rate is None else _checks.positive_number("rate", rate),
                 "title": title,
+                "future": _checks.choice("future", future, FUTURES),
             },
             task=task,
             shows=trace,
@@ -104,7 +116,7 @@ class SystolicPlayer(Player):
     def show(self, trace: SystolicTrace) -> None:
         """Replace the run in every view, for instance by one simulated from numbers the reader gave."""
         packed = pack_trace(_checked(trace))
-        self._shown = trace
+        self._shown, self._first_cycle = trace, 0
         self.replace(packed, cycles=trace.cycles, cursor=telling_cycle(trace), shows=trace)
 
     def __repr__(self) -> str:
@@ -122,33 +134,84 @@ def _checked(trace: SystolicTrace) -> SystolicTrace:
     return trace
 
 
-def telling_cycle(trace: SystolicTrace) -> int:
-    """Return the cycle at which the diagonal front is best seen.
+class Part(NamedTuple):
+    """Which folds of a run are shown, and the cycles they take, counted from that of the run."""
+
+    folds: range
+    first: int
+    cycles: int
+
+    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return what a column by cycle holds for the cycles shown."""
+        return values[self.first : self.first + self.cycles]
+
+
+def whole(trace: SystolicTrace) -> Part:
+    """Return the part that is the whole run."""
+    return Part(range(len(trace.folds)), 0, trace.cycles)
+
+
+def chosen(trace: SystolicTrace, folds: Sequence[int]) -> Part:
+    """Return the part of a run that is these folds.
+
+    Raises
+    ------
+    ValueError
+        When they are none of the run or do not follow each other, or folds overlap, so that none is alone.
+    """
+    last = len(trace.folds) - 1
+    numbers = [
+        _checks.whole_number("A fold", fold, least=0, most=last, remedy="Folds are counted from 0.")
+        for fold in _checks.several("folds", folds, "write (0, 1) for the first two")
+    ]
+    if not numbers or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        raise ValueError(
+            f"folds is {list(folds)}, but must name one fold or several that follow each other, such as "
+            f"(0, 1)."
+        )
+    if trace.overlap and len(numbers) <= last:
+        raise ValueError(
+            f"The folds of this trace overlap, so that {counted(len(numbers), 'fold')} of {last + 1} cannot "
+            f"be shown alone; show all, or simulate with overlap=False."
+        )
+    first, end = trace.folds[numbers[0]], trace.folds[numbers[-1]]
+    return Part(range(numbers[0], numbers[-1] + 1), first.start, end.start + end.cycles - first.start)
+
+
+def telling_cycle(trace: SystolicTrace, part: Part | None = None) -> int:
+    """Return the cycle, counted from the first one shown, at which the diagonal front is best seen.
 
     Where all values are shown that is the last cycle of the first "fill"; on an array seen as a whole, the
     cycle after its middle cell began, so that the window of values stands on the front.
     """
-    fold = trace.folds[0]
-    if (
-        trace.overlap and len(trace.folds) > 1
-    ):  # the middle of the front on which cells take the second fold over
+    part = part or whole(trace)
+    fold = trace.folds[part.folds[0]]
+    if trace.overlap and len(trace.folds) > 1:
+        # The middle of the front on which cells take the second fold over.
         second = trace.folds[1]
         return min(int(trace.start[1, 0, 0]) + (second.rows + second.cols - 2) // 2, trace.cycles - 1)
     if max(trace.rows, trace.cols) > VALUES_UP_TO:
-        return min(int(trace.start[0, fold.rows // 2, fold.cols // 2]) + 1, trace.cycles - 1)
-    filling = np.flatnonzero(trace.phase[: fold.cycles] == PHASES.index("fill"))
+        middle = int(trace.start[fold.index, fold.rows // 2, fold.cols // 2]) + 1 - part.first
+        return min(middle, part.cycles - 1)
+    filling = np.flatnonzero(part.of(trace.phase)[: fold.cycles] == PHASES.index("fill"))
     return int(filling[-1]) if filling.size else 0
 
 
-def pack_trace(trace: SystolicTrace) -> str:
-    """Return the text that crosses to the browser for a trace.
+def pack_trace(trace: SystolicTrace, part: Part | None = None) -> str:
+    """Return the text that crosses to the browser for a trace, or for a part of it.
 
     Raises
     ------
     ValueError
         When the trace keeps no schedule, is not exact in the browser, or would exceed 5 MB.
     """
-    return pack("systolic", *encode(trace))
+    encoded = encode(trace, part)
+    try:
+        return pack("systolic", *encoded)
+    except ValueError as error:
+        if len(trace.folds) == 1 or "MB" not in str(error):
+            raise
+        raise ValueError(f"{error} A few of its folds are shown with folds=(0, 1).") from None
 
 
 def pack_runs(
@@ -176,8 +239,11 @@ def pack_runs(
     return pack(kind, {**header, "runs": headers}, columns, codings)
 
 
-def encode(trace: SystolicTrace) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, Coding]]:
+def encode(
+    trace: SystolicTrace, part: Part | None = None
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, Coding]]:
     """Return what `readRun` of kit/array.js reads: header, columns, and how each column is coded."""
+    part = part or whole(trace)
     schedule = trace.schedule
     _refuse_inexact(trace)
     bill = ledger.systolic(trace)
@@ -185,13 +251,13 @@ def encode(trace: SystolicTrace) -> tuple[dict[str, Any], dict[str, NDArray[Any]
     columns: dict[str, NDArray[Any]] = {
         "a": _plain(trace, trace.a),
         "b": _plain(trace, trace.b),
-        "start": schedule.start.reshape(-1, trace.cols),
-        "length": schedule.length.reshape(-1, trace.cols),
-        "phase": schedule.phase,
-        "busy": np.asarray(bill.busy),
-        "sunk": _sunk(trace),
-        "final": _final_cycles(trace),
-        **{name: np.asarray(getattr(bill, name)) for name in LEDGER},
+        "start": _since(part, schedule.start[part.folds]).reshape(-1, trace.cols),
+        "length": schedule.length[part.folds].reshape(-1, trace.cols),
+        "phase": part.of(schedule.phase),
+        "busy": part.of(np.asarray(bill.busy)),
+        "sunk": part.of(_sunk(trace)),
+        "final": _final_cycles(trace) - part.first,
+        **{name: part.of(np.asarray(getattr(bill, name))) for name in LEDGER},
     }
     codings: dict[str, Coding] = {"a": "planes", "b": "planes"}
     codings |= dict.fromkeys(("start", "length", "phase", "busy", "sunk", "final"), "delta")
@@ -201,14 +267,17 @@ def encode(trace: SystolicTrace) -> tuple[dict[str, Any], dict[str, NDArray[Any]
             codings[name] = "delta"
     if keeps:
         for name in ("held", "right", "down", "held_index", "right_index", "down_index", "active"):
-            columns[name] = getattr(trace, name)
+            columns[name] = part.of(getattr(trace, name))
         if trace.overlap:
             columns |= {"shadow": trace.shadow, "shadow_index": trace.shadow_index}
     listed = trace.m * trace.n * -(-trace.k // trace.rows) <= MOST_EXITS
     if listed:
         columns["result"] = trace.result
-        columns["exits"] = trace.exits()
+        exits = trace.exits() - np.array([part.first, 0, 0, 0, 0])
+        columns["exits"] = exits[(exits[:, 0] >= 0) & (exits[:, 0] < part.cycles)]
         codings["exits"] = "delta"
+    elif len(part.folds) < len(trace.folds):
+        columns |= _needed(trace, part, columns["a"], columns["b"])
     header = {
         "dataflow": trace.dataflow,
         "flow": DATAFLOWS[trace.dataflow].title,
@@ -219,15 +288,60 @@ def encode(trace: SystolicTrace) -> tuple[dict[str, Any], dict[str, NDArray[Any]
         "m": trace.m,
         "k": trace.k,
         "n": trace.n,
-        "cycles": trace.cycles,
+        "cycles": part.cycles,
         "phases": PHASES,
         "overlap": trace.overlap,
-        "folds": [[f.start, f.cycles, f.row0, f.rows, f.col0, f.cols] for f in trace.folds],
+        "folds": [
+            [f.start - part.first, f.cycles, f.row0, f.rows, f.col0, f.cols]
+            for f in (trace.folds[i] for i in part.folds)
+        ],
+        "whole": {
+            "fold": part.folds[0],
+            "folds": len(trace.folds),
+            "cycle": part.first,
+            "cycles": trace.cycles,
+        },
+        "conventions": [list(row) for row in _counts(trace)],
         "operands": [str(trace.a.dtype), str(trace.b.dtype)],
         "accumulator": str(trace.result.dtype),
-        "python": _python(trace),
+        "python": _python(trace, part),
     }
     return header, columns, codings
+
+
+def _since(part: Part, start: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return cycles counted from the first one shown; -1, for never, stays."""
+    return np.where(start < 0, start, start - part.first)
+
+
+def _needed(trace: SystolicTrace, part: Part, a: NDArray[Any], b: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the operands with zeros where the folds shown never look: zeros cross at next to no cost."""
+    folds = [trace.folds[i] for i in part.folds]
+    used = {axis: np.zeros(size, np.bool_) for axis, size in trace.sizes.items()}
+    for fold in folds:
+        # Sums that come from an earlier fold over k are added up again from their first product on.
+        begin = 0 if trace.flow.loads else fold.row0
+        used[trace.flow.row_axis][begin : fold.row0 + fold.rows] = True
+        used[trace.flow.col_axis][fold.col0 : fold.col0 + fold.cols] = True
+    used[trace.flow.stream_axis][:] = True
+    return {
+        "a": np.where(used["m"][:, None] & used["k"], a, a.dtype.type(0)),
+        "b": np.where(used["k"][:, None] & used["n"], b, b.dtype.type(0)),
+    }
+
+
+def _counts(trace: SystolicTrace) -> tuple[ConventionCount, ...]:
+    """Return what each convention counts for the product of the trace."""
+    cost = gemm(
+        m=trace.m,
+        k=trace.k,
+        n=trace.n,
+        rows=trace.rows,
+        cols=trace.cols,
+        dataflow=trace.dataflow,
+        overlap=trace.overlap,
+    )
+    return cost.conventions()
 
 
 def _keeps_registers(trace: SystolicTrace) -> bool:
@@ -286,11 +400,12 @@ def _final_cycles(trace: SystolicTrace) -> NDArray[np.int64]:
     return cycles
 
 
-def _python(trace: SystolicTrace) -> str:
+def _python(trace: SystolicTrace, part: Part) -> str:
     """Return one line of Python that makes the run again: with its numbers where they are few."""
     more = ", overlap=True" if trace.overlap else ""
     call = f"systolic.simulate(a, b, rows={trace.rows}, cols={trace.cols}, dataflow={trace.dataflow!r}{more})"
-    show = f"widgets.SystolicPlayer({call})"
+    only = "" if len(part.folds) == len(trace.folds) else f", folds={tuple(part.folds)}"
+    show = f"widgets.SystolicPlayer({call}{only})"
     return one_line(operand_lines(trace).splitlines(), show)
 
 

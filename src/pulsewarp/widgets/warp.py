@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks, ledger, simt
 from pulsewarp._text import counted
-from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._player import FUTURES, HidingPlayer
 from pulsewarp.widgets._wire import pack
 
-FUTURES = ("dimmed", "hidden")
 MOST_WARPS = 64  # what one SM holds at most, and what a picture can show
 MOST_SCHEDULERS = 8
 MOST_CELLS = 2**20  # cycles x warps; the columns still unpack at once
@@ -51,7 +50,7 @@ _HELP = (
 )
 
 
-class WarpPlayer(Player):
+class WarpPlayer(HidingPlayer):
     """Play a warp trace: every warp's state in every cycle, and a sentence for every scheduler.
 
     Modelled nothing: the player shows a :class:`pulsewarp.simt.WarpTrace` and what
@@ -123,16 +122,6 @@ class WarpPlayer(Player):
             task=task,
             shows=trace,
         )
-
-    @property
-    def future(self) -> str:
-        """What the scene shows of later cycles: ``"dimmed"`` or ``"hidden"``; may be set."""
-        return str(self.options["future"])
-
-    @future.setter
-    def future(self, value: str) -> None:
-        _checks.choice("future", value, FUTURES)
-        self.options = {**self.options, "future": value}
 
     def __repr__(self) -> str:
         return self._name

@@ -14,7 +14,7 @@ import { h, s, set, write } from "./dom.js";
 /** @typedef {"a" | "b" | "c"} Letter */
 /** @typedef {"held" | "right" | "down"} Register */
 /** @typedef {{held: number, right: number, down: number, shadow: number, heldIndex: number, rightIndex: number, downIndex: number, shadowIndex: number, active: boolean}} Cell `shadow`: only where folds overlap */
-/** @typedef {{index: number, start: number, cycles: number, row0: number, rows: number, col0: number, cols: number}} Fold */
+/** @typedef {{index: number, number: number, start: number, cycles: number, row0: number, rows: number, col0: number, cols: number}} Fold `number`: among all folds of the run, from 1 */
 /** @typedef {ReturnType<typeof readRun>} Run */
 /** @typedef {ReturnType<typeof layout>} Layout */
 /**
@@ -52,7 +52,7 @@ export function readRun({ header, columns, shapes }) {
   const { rows: R, cols: C, cycles: T, m: M, k: K, n: N, roles, axes, accumulator } = header;
   /** @type {Fold[]} */
   const folds = header.folds.map((/** @type {number[]} */ [start, cycles, row0, rows, col0, cols], /** @type {number} */ index) =>
-    ({ index, start, cycles, row0, rows, col0, cols }));
+    ({ index, number: (header.whole?.fold ?? 0) + index + 1, start, cycles, row0, rows, col0, cols }));
   const sizes = /** @type {Record<string, number>} */ ({ m: M, k: K, n: N });
   const loads = roles.held !== "c";
   const stream = sizes[axes.stream];
@@ -228,6 +228,8 @@ export function readRun({ header, columns, shapes }) {
   return {
     header, columns, R, C, T, M, K, N, roles: /** @type {Record<Register, Letter>} */ (roles), axes, folds, loads, stream, kept, sizes, exits,
     phases: /** @type {string[]} */ (header.phases),
+    /** Folds of the run, of which perhaps not all are shown. */
+    foldCount: /** @type {number} */ (header.whole?.folds ?? folds.length),
     foldAt, foldIn, shadowFold, overlap, origins, sum, element, cell, gone,
     large: Math.max(R, C) > VALUES_UP_TO,
     listed: "exits" in columns,
@@ -428,8 +430,8 @@ export function frameTable(run, t, place) {
 export function ruleOf(run) {
   if (!run.overlap) return RULES[run.header.dataflow];
   return RULES[run.header.dataflow].replace(/\.$/, run.loads
-    ? "; a shadow register loads the next fold's element meanwhile."
-    : "; a shadow register shifts the finished one out meanwhile.");
+    ? "; shadow registers load the next fold."
+    : "; shadow registers shift finished ones out.");
 }
 
 /** Where phases begin, or where there are many, folds. @param {Run} run @returns {import("./stage.js").Chapter[]} */
@@ -446,9 +448,9 @@ export function chapters(run) {
     const fold = run.foldAt(t);
     const begins = t === fold.start;
     if (byFold) {
-      if (begins) marks.push({ cycle: t, label: `fold ${fold.index + 1}` });
+      if (begins) marks.push({ cycle: t, label: `fold ${fold.number}` });
     } else if (begins || run.columns.phase[t] !== run.columns.phase[t - 1]) {
-      marks.push({ cycle: t, label: begins && run.folds.length > 1 ? `fold ${fold.index + 1}: ${run.phase(t)}` : run.phase(t) });
+      marks.push({ cycle: t, label: begins && run.foldCount > 1 ? `fold ${fold.number}: ${run.phase(t)}` : run.phase(t) });
     }
   }
   return marks;
@@ -771,7 +773,7 @@ export function makeArray(run, { prefix, still = false, ahead, wrong, covered, c
     fromTop.forEach((line, c) => line.forEach((slot, i) => {
       slot.show(topComes ? columns[c][i] : "", (place?.x(c) ?? 0) + (cellW - wide) / 2, (place?.above ?? 0) - 6 - (i + 1) * 24 + 2, wide);
     }));
-    write(topNote, topComes ? `${top.toUpperCase()} ↓ enters from the top` : run.loads ? `${top.toUpperCase()} is loaded and stays` : `all of ${top.toUpperCase()} has entered`);
+    write(topNote, topComes ? `${top.toUpperCase()} ↓ enters from the top` : run.loads && !run.overlap ? `${top.toUpperCase()} is loaded and stays` : `all of ${top.toUpperCase()} has entered`);
     for (const out of below) {
       write(out.name, "");
       write(out.value, "");
@@ -1055,8 +1057,10 @@ export function makeProduct(run, { title = "A × B = C", wrong } = {}) {
 
 /** What the marks of an array mean, for `legend`. @param {Run} run @returns {{mark: Node, text: string}[]} */
 export function legendOf(run) {
+  /** @param {number} width @param {...Node} children */
+  const wideMark = (width, ...children) => s("svg", { width, height: 18, viewBox: `0 0 ${width} 18`, "aria-hidden": "true" }, ...children);
   /** @param {...Node} children */
-  const mark = (...children) => s("svg", { width: 22, height: 18, viewBox: "0 0 22 18", "aria-hidden": "true" }, ...children);
+  const mark = (...children) => wideMark(22, ...children);
   const { held, right, down } = run.roles;
   const sum = run.loads ? down : held;
   /** @param {string} text @param {string} letter */
@@ -1081,7 +1085,7 @@ export function legendOf(run) {
     { mark: mark(s("rect", { x: 3, y: 0.5, width: 16, height: 17, rx: 3, class: `sy-pin sy-${held}` }), glyph(held, held)), text: `${held === "c" ? "sum for C" : `element of ${held.toUpperCase()}`}: stays in its cell` },
     { mark: mark(glyph(`${right}▸`, right)), text: `element of ${right.toUpperCase()}: moves right` },
     { mark: mark(glyph(`${down}▾`, down)), text: `${sum === down ? "sum for C" : `element of ${down.toUpperCase()}`}: moves down` },
-    ...(run.overlap ? [{ mark: mark(s("path", { class: "sy-fence", d: "M1 2.5H21" }), label(run.loads ? "next" : "out", { x: 11, y: 14, "text-anchor": "middle", class: `sy-small sy-${held}` })),
+    ...(run.overlap ? [{ mark: wideMark(30, s("path", { class: "sy-fence", d: "M1 2.5H29" }), label(run.loads ? "next" : "out", { x: 15, y: 14, "text-anchor": "middle", class: `sy-small sy-${held}` })),
       text: run.loads ? `in the shadow register: the next fold's element of ${held.toUpperCase()}` : "in the shadow register: a finished sum on its way out" }] : []),
     { mark: mark(s("rect", { x: 3, y: 1, width: 16, height: 16, rx: 3, class: "sy-element sy-c", "data-inside": true })), text: "element of C in the making" },
     { mark: mark(s("circle", { cx: 11, cy: 9, r: 1.5, class: "sy-dot" })), text: "nothing enters; in C: nothing yet" },

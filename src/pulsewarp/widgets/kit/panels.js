@@ -12,10 +12,10 @@ const number = (x) => x.toLocaleString("en-US");
 
 /**
  * @param {{title: string, values: ArrayLike<number>, most: number, unit?: string, summary: string,
- *   signal: AbortSignal, hidden?: boolean}} options
- *   `most`: the top of the scale; `hidden`: what lies after the playhead is not drawn
+ *   signal: AbortSignal, hidden?: boolean, ends?: boolean}} options
+ *   `most`: the top of the scale; `hidden`: what lies after the playhead is not drawn; `ends`: the last number is said
  */
-export function chart({ title, values, most, unit = "cycle", summary, signal, hidden = true }) {
+export function chart({ title, values, most, unit = "cycle", summary, signal, hidden = true, ends = true }) {
   const HEIGHT = 76;
   const now = h("b", { class: "pw-now" });
   // The whole curve is drawn once; what lies after the playhead is clipped away, which costs nothing a frame.
@@ -27,7 +27,7 @@ export function chart({ title, values, most, unit = "cycle", summary, signal, hi
   const scale = s("text", { class: "pw-scale", x: 0, y: 10 }, number(most));
   const axis = s("path", { class: "pw-axis" });
   const first = s("text", { class: "pw-scale", x: 0, y: HEIGHT + 32 }, "0");
-  const last = s("text", { class: "pw-scale", y: HEIGHT + 32, "text-anchor": "end" }, number(values.length - 1));
+  const last = s("text", { class: "pw-scale", y: HEIGHT + 32, "text-anchor": "end" }, ends ? number(values.length - 1) : "");
   const middle = s("text", { class: "pw-scale", y: HEIGHT + 32, "text-anchor": "middle" }, unit);
   const svg = s("svg", { class: "pw-chart", height: HEIGHT + 36, role: "img", "aria-label": summary },
     s("defs", {}, s("clipPath", { id: clip }, edge)), axis, scale, first, middle, last, rest, past, bar);

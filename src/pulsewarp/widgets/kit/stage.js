@@ -153,14 +153,15 @@ function play(scene, { root, model, form, signal }) {
   const now = h("p", { class: "pw-cycle" });
   const phase = h("p", { class: "pw-phase" });
   // One form in every scene: the cycle by its number, and the first and the last number there is.
-  const clockText = (/** @type {number} */ t) => `${unit} ${t} (0 to ${time.last})`;
+  const hidden = options.future === "hidden"; // what comes later is kept from the reader, its number and its chapters too
+  const clockText = (/** @type {number} */ t) => (hidden ? `${unit} ${t}` : `${unit} ${t} (0 to ${time.last})`);
   const caption = h("div", { class: "pw-caption", id: `${prefix}-caption`, "aria-live": "polite" });
   const frame = h("div", {
     class: "pw-picture", tabindex: scene.move ? 0 : null, role: "group",
     "aria-label": scene.pictureLabel ?? scene.title, "aria-describedby": `${prefix}-caption`,
   }, picture.el);
   const controls = transport({
-    time, unit, toggle, signal, chapters: scene.chapters,
+    time, unit, toggle, signal, chapters: hidden ? [] : scene.chapters,
     valueText: (t) => `${clockText(t)}, phase: ${scene.phase(t)}`,
   });
   const table = h("div", { class: "pw-drawer pw-scrolls", id: `${prefix}-table`, hidden: true, tabindex: 0, role: "region", "aria-label": "This frame as a table" });
