@@ -256,6 +256,41 @@ def test_arrays_stand_beside_each_other_and_on_a_phone_compact_below(open_html: 
     assert page.locator(".df-machine .sy-chip").count() == 0
 
 
+EIGHT = np.full((8, 8), -128, np.int8)
+LARGEST = np.full((4, 4), 65504, np.float16)
+FOLDED = np.full((9, 8), -128, np.int8)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "side"),
+    [(EIGHT, EIGHT, 8), (LARGEST, -LARGEST, 4), (FOLDED, FOLDED.T[:, :4], 4)],
+    ids=["8x8", "65504", "folds"],
+)
+def test_the_largest_values_have_room(open_html: Open, a: Any, b: Any, side: int) -> None:
+    traces = [systolic.simulate(a, b, rows=side, cols=side, dataflow=flow) for flow in FLOWS]
+    page = opened(open_html, DataflowsPlayer(traces))
+    for wide in (1280, 1000, 700, 390):
+        resize(page, wide)
+        for t in (traces[1].cycles // 2, traces[1].cycles - 2):
+            seek(page, t)
+            spilt = page.eval_on_selector_all(
+                ".df-machine .sy-cell",
+                """(cells) => cells.flatMap((cell) => {
+                  const box = cell.querySelector(".sy-box").getBoundingClientRect();
+                  return [...cell.querySelectorAll("text")].filter((text) => {
+                    const { left, right, width } = text.getBoundingClientRect();
+                    return width && (left < box.left - 0.5 || right > box.right + 0.5);
+                  }).map((text) => text.textContent);
+                })""",
+            )
+            beyond = page.eval_on_selector_all(
+                ".df-machine",
+                """(all) => all.filter((x) => x.querySelector("svg").getBoundingClientRect().right
+                  > x.getBoundingClientRect().right + 1 || x.scrollWidth > x.clientWidth + 1).length""",
+            )
+            assert (spilt, beyond) == ([], 0), (wide, t)
+
+
 def test_three_curves_have_three_strokes(open_html: Open) -> None:
     page = opened(open_html, DataflowsPlayer(three()))
     strokes = page.eval_on_selector_all(

@@ -122,7 +122,7 @@ def test_weights_loaded_meanwhile_leave_no_cell_idle_between_folds() -> None:
     full = np.flatnonzero(busy == 16)
     assert (together.cycles, apart.cycles) == (42, 72)
     assert np.array_equal(full, np.arange(full[0], full[-1] + 1)) and full.size == 26
-    assert "next weights loaded meanwhile" in together.name
+    assert "loading overlapped" in together.name
 
 
 def test_the_python_makes_the_runs_again() -> None:

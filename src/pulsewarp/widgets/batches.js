@@ -67,8 +67,7 @@ export function readLane({ header, columns: all }, i) {
     name: /** @type {string} */ (own.name), overlap: /** @type {boolean} */ (own.overlap),
     /** @param {number} t */
     phase: (t) => /** @type {string} */ (header.phases[columns.phase[t]]),
-    /** The row of A that enters array row r in cycle t, or -1. @param {number} t @param {number} r */
-    entering: (t, r) => (t < T ? enters[r * T + t] : -1),
+    enters, foldsAt,
     /** The row of A that a cell works on, and the fold, or null. @param {number} t @param {number} r @param {number} c */
     work(t, r, c) {
       for (const f of foldsAt(t)) {
@@ -254,12 +253,23 @@ export function layout(lanes, width) {
  * @param {Lane} lane @param {number} t @param {number} queue
  */
 export function stripAt(lane, t, queue) {
-  const wide = queue + lane.C;
-  const strip = new Int32Array(lane.R * wide).fill(-1);
+  const { R, C } = lane;
+  const { start, length } = lane.columns;
+  const wide = queue + C;
+  const strip = new Int32Array(R * wide).fill(-1);
   if (t >= lane.T) return strip;
-  for (let r = 0; r < lane.R; r++) {
-    for (let x = 0; x < queue; x++) strip[r * wide + x] = lane.entering(t + queue - x, r);
-    for (let c = 0; c < lane.C; c++) strip[r * wide + queue + c] = lane.work(t, r, c)?.row ?? -1;
+  for (let r = 0; r < R; r++) {
+    const [first, at] = [r * lane.T + t + queue, r * wide];
+    for (let x = Math.max(0, t + queue - lane.T + 1); x < queue; x++) strip[at + x] = lane.enters[first - x];
+  }
+  for (const f of lane.foldsAt(t)) {
+    const { row } = lane.folds[f];
+    for (let r = 0, cell = f * R * C; r < R; r++) {
+      for (let c = 0; c < C; c++, cell++) {
+        const step = t - start[cell];
+        if (start[cell] >= 0 && step >= 0 && step < length[cell]) strip[r * wide + queue + c] = row + step;
+      }
+    }
   }
   return strip;
 }
@@ -278,10 +288,16 @@ const mix = (one, other, share) => one.map((x, i) => Math.round(x + (other[i] - 
 
 /**
  * Whether a pixel of a batch carries its texture, which travels with the stream. In a long batch of the first kind a
- * few of every 16 rows are marked, so that one sees it move.
+ * few of every 16 rows are marked, so that one sees it move. Array rows repeat after `PERIOD`.
  * @param {number} kind @param {number} step row within the batch @param {number} r @param {number} size of the batch
  */
-const textured = (kind, step, r, size) => [size > 32 && step % 16 < 4, (step + r) % 6 < 2, step % 4 < 2 && r % 4 < 2, r % 4 === 0][kind];
+function textured(kind, step, r, size) {
+  if (kind === 0) return size > 32 && step % 16 < 4;
+  if (kind === 1) return (step + r) % 4 < 2;
+  return kind === 2 ? step % 4 < 2 && r % 4 < 2 : r % 4 === 0;
+}
+
+const PERIOD = 4;
 
 /** The texture of a kind inside a square of side 8, as a path. */
 const TEXTURES = ["", "M-2 2L2 -2M0 8L8 0M6 10L10 6", "M2 2h1.5v1.5h-1.5zM6 6h1.5v1.5h-1.5z", "M0 2H8M0 6H8"];
@@ -303,6 +319,10 @@ function makeStrip(lane, explained) {
   let [scale, queue] = [1, 1];
   /** @type {ImageData | null} */
   let image = null;
+  /** Colour of each row of A, by array row within the period of the textures; painted for `toned`. */
+  const palette = new Uint32Array(lane.M * PERIOD);
+  /** @type {typeof TONES["light"] | null} */
+  let toned = null;
 
   /** @param {ReturnType<typeof layout>} place */
   function resize(place) {
@@ -310,7 +330,8 @@ function makeStrip(lane, explained) {
     const [wide, high] = [(queue + lane.C) * scale, lane.R * scale];
     const fine = scale >= NUMBERED ? Math.max(1, globalThis.devicePixelRatio || 1) : 1;
     set(canvas, scale >= NUMBERED ? { width: Math.round(wide * fine), height: Math.round(high * fine) } : { width: queue + lane.C, height: lane.R });
-    set(canvas, { style: `width:${wide}px;height:${high}px` });
+    // Where several cells share a pixel it shows their mean: a single row stays to be seen.
+    set(canvas, { style: `width:${wide}px;height:${high}px${scale < 1 ? ";image-rendering:auto" : ""}` });
     set(holder, { style: `width:${wide}px;height:${high}px` });
     set(array, { style: `left:${queue * scale}px;width:${lane.C * scale}px;height:${high}px` });
     // The words stand where there is room: over the stream, or over the array if that is the wider.
@@ -335,19 +356,25 @@ function makeStrip(lane, explained) {
   /** @param {Int32Array} strip @param {typeof TONES["light"]} tones @param {ImageData} whole */
   function paintPixels(strip, tones, whole) {
     const pixels = new Uint32Array(whole.data.buffer);
-    const plain = tones.batches.map(pixel);
-    const marked = tones.batches.map((tone) => pixel(mix(tone, tones.light, 0.45)));
+    if (toned !== tones) {
+      toned = tones;
+      for (let row = 0; row < lane.M; row++) {
+        const b = lane.batchOf[row];
+        const tone = tones.batches[b % KINDS];
+        for (let r = 0; r < PERIOD; r++) {
+          const marked = textured(b % KINDS, row - lane.bounds[b], r, lane.batches[b]);
+          palette[row * PERIOD + r] = pixel(marked ? mix(tone, tones.light, 0.45) : tone);
+        }
+      }
+    }
     const [paper, idle] = [pixel(tones.paper), pixel(tones.idle)];
     const period = scale > 3 ? 4 : 8; // of the hatch
     const wide = queue + lane.C;
-    for (let at = 0; at < strip.length; at++) {
-      const row = strip[at];
-      const [r, x] = [Math.floor(at / wide), at % wide];
-      if (row < 0) pixels[at] = x >= queue && (x - queue - r + lane.R * period) % period < period / 4 ? idle : paper;
-      else {
-        const b = lane.batchOf[row];
-        const kind = b % KINDS;
-        pixels[at] = (textured(kind, row - lane.bounds[b], r, lane.batches[b]) ? marked : plain)[kind];
+    for (let r = 0, at = 0; r < lane.R; r++) {
+      for (let x = 0; x < wide; x++, at++) {
+        const row = strip[at];
+        if (row >= 0) pixels[at] = palette[row * PERIOD + r % PERIOD];
+        else pixels[at] = x >= queue && (x - queue - r + lane.R * period) % period < period / 4 ? idle : paper;
       }
     }
     context.putImageData(whole, 0, 0);

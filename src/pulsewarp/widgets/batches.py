@@ -46,14 +46,14 @@ class Lane:
     def name(self) -> str:
         """The lane in a few words."""
         sizes = set(self.batches)
-        rows = counted(self.batches[0], "row") if len(sizes) == 1 else f"{sum(self.batches)} rows in all"
+        rows = counted(self.batches[0], "row") if len(sizes) == 1 else f"{sum(self.batches):,} rows in all"
         if len(self.batches) == 1:
             words = f"one batch of {rows}"
         elif len(self.runs) == 1:
             words = f"{len(self.batches)} batches of {rows}, back to back"
         else:
             words = f"{len(self.batches)} batches of {rows}, in {len(self.runs)} runs"
-        return words + (", next weights loaded meanwhile" if _overlaps(self) else "")
+        return words + (", loading overlapped" if _overlaps(self) else "")
 
 
 class BatchesPlayer(Player):

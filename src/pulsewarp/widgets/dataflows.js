@@ -141,26 +141,30 @@ function widest(runs) {
 /**
  * How many arrays stand beside each other, how wide each may be, and what they show: as much as has room in all three.
  * @param {Run[]} runs @param {Record<Letter, number>} chars @param {number} width
- * @returns {{across: number, room: number, look: Look}}
+ * @returns {{across: number, room: number, look: Look, values: boolean}} `values`: whether there is room for any
  */
 export function arrange(runs, chars, width) {
   const between = 20;
   const compact = runs[0].C * (Math.max(30, Math.ceil(chars.c * MONO11 + 5)) + GAP.narrow) + 3;
-  const three = Math.floor((width - 2 * between) / 3);
-  if (three >= 240) {
+  const share = (/** @type {number} */ count) => Math.floor((width - (count - 1) * between) / count);
+  const room = share(3);
+  if (room >= 240) {
     /** @param {string[]} forms @param {number} [ahead] */
-    const fits = (forms, ahead) => runs.every((run) => forms.includes(layout(run, chars, three, { ahead, gap: GAP.wide }).form));
+    const fits = (forms, ahead) => runs.every((run) => forms.includes(layout(run, chars, room, { ahead, gap: GAP.wide }).form));
     for (const forms of [["full", "stack"], ["bare"], ["compact"]]) {
-      if (fits(forms)) return { across: 3, room: three, look: "queues" };
-      if (fits(forms, 0)) return { across: 3, room: three, look: "registers" };
+      if (fits(forms)) return { across: 3, room, look: "queues", values: true };
+      if (fits(forms, 0)) return { across: 3, room, look: "registers", values: true };
     }
-    return { across: 3, room: three, look: "queues" };
+    return { across: 3, room, look: "queues", values: false };
   }
   // On a phone the sums alone: all three arrays are to be seen without much scrolling.
-  const two = Math.floor((width - between) / 2);
-  const across = two >= Math.max(160, compact) ? 2 : 1;
-  return { across, room: Math.min(across === 2 ? two : width, compact), look: "sums" };
+  const across = [3, 2].find((count) => share(count) >= Math.max(160, compact)) ?? 1;
+  return { across, room: Math.min(share(across), compact), look: "sums", values: share(across) >= compact };
 }
+
+/** From which width of the scene on the panels may stand beside the arrays: one at which values still have room. */
+const beside = (/** @type {Run[]} */ runs, /** @type {Record<Letter, number>} */ chars) =>
+  [1180, 1300, 1440].find((whole) => arrange(runs, chars, Math.min(whole * 0.76, whole - 354)).values) ?? Infinity;
 
 // ------------------------------------------------------------------------------------------ draw and render
 
@@ -258,7 +262,7 @@ function mount(runs, { signal, still, prefix, select, point }) {
       { mark: h("b", { class: "df-key" }, "▢"), text: "framed value: stays in its cell" },
       { mark: h("b", { class: "df-key" }, "▸▾"), text: "moves to the next cell, right or down" }]),
     snug: true,
-    wide: C > 4 ? Infinity : 1180,
+    wide: beside(runs, chars),
     resize,
     show(frame) {
       show(frame);
@@ -286,7 +290,7 @@ function open(packed) {
     rate: 1,
     chapters: header.chapters,
     stills: stills.length <= 6 ? stills : [0, 1, 2, 3, 4, 5].map((i) => stills[Math.round((i * (stills.length - 1)) / 5)]),
-    phase: (t) => runs.map((run) => `${run.header.dataflow} ${phaseOf(run, t)}`).join(", "),
+    phase: (t) => runs.map((run) => `${run.header.dataflow} ${ended(run, t) ? "ended" : run.phase(t)}`).join(", "),
     mount: (tools) => mount(runs, tools),
     caption: (t, at) => (at.length === 3 ? describeCell(runs, t, at) : runs.map((run) => machineWords(run, t))),
     table: (t) => tableOf(runs, t),

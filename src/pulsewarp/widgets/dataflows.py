@@ -60,7 +60,7 @@ class DataflowsPlayer(Player):
     >>> a, b = [[1, 2], [3, 4], [5, 6]], [[5, 6], [7, 8]]
     >>> runs = [systolic.simulate(a, b, rows=2, cols=2, dataflow=flow) for flow in ("ws", "os", "is")]
     >>> DataflowsPlayer(runs)
-    DataflowsPlayer(3x2 by 2x2 on 2x2 cells: ws 7, os 6, is 6 cycles)
+    DataflowsPlayer(3x2 by 2x2 on 2x2 cells: ws 7, os 12, is 12 cycles)
     """
 
     _scene = "dataflows.js"

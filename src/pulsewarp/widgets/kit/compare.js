@@ -14,10 +14,10 @@ import { width } from "./theme.js";
  */
 export function comparison({ title, names, rows }) {
   const cells = rows.map(() => names.map(() => h("td", {})));
-  const el = h("section", { class: "pw-panel" },
+  const el = h("section", { class: "pw-panel" }, h("div", { class: "pw-compared" },
     h("table", { class: "pw-compare" }, h("caption", {}, title),
       h("thead", {}, h("tr", {}, h("td", {}), ...names.map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, ...rows.map(({ label, help }, i) => h("tr", {}, h("th", { scope: "row", title: help }, label), ...cells[i])))));
+      h("tbody", {}, ...rows.map(({ label, help }, i) => h("tr", {}, h("th", { scope: "row", title: help }, label), ...cells[i]))))));
   return {
     el,
     /** @param {number} t */
