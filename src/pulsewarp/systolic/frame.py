@@ -19,7 +19,7 @@ from pulsewarp.systolic.dataflow import AXES, Axis, Letter
 from pulsewarp.systolic.registers import REGISTERS, Check
 from pulsewarp.systolic.trace import SystolicTrace
 
-_AT_ONCE = 2**21  # products formed at a time while sums are added up
+_AT_ONCE = 2**18  # products formed at a time while sums are added up
 
 
 def check_frame(trace: SystolicTrace, t: int) -> Check:
@@ -184,13 +184,15 @@ class _Frame:
     def _sums(self, index: NDArray[Any], terms: NDArray[Any]) -> NDArray[Any]:
         """Return the sums of the first `terms` products of results, added one after another."""
         trace, kind = self.trace, self.trace.result.dtype
-        a, b = trace.a.astype(kind), trace.b.astype(kind)
+        a, b = trace.a.T.astype(kind), trace.b.astype(kind)
         sums = np.empty(index.size, kind)
         at_once = max(1, _AT_ONCE // (trace.k + 1))
         for first in range(0, index.size, at_once):
-            m, n = np.divmod(index[first : first + at_once], trace.n)
-            products = np.zeros((m.size, trace.k + 1), kind)
-            np.multiply(a[m], b.T[n], out=products[:, 1:])
-            so_far = np.add.accumulate(products, axis=1, dtype=kind)
-            sums[first : first + at_once] = so_far[np.arange(m.size), terms[first : first + at_once]]
+            span = slice(first, first + at_once)
+            m, n = np.divmod(index[span], trace.n)
+            most = int(terms[span].max())
+            so_far = np.zeros((most + 1, m.size), kind)
+            np.multiply(a[:most, m], b[:most, n], out=so_far[1:])
+            np.add.accumulate(so_far, axis=0, dtype=kind, out=so_far)
+            sums[span] = so_far[terms[span], np.arange(m.size)]
         return sums

@@ -45,7 +45,8 @@ class SystolicTrace:
     overlap : bool
         Whether cells have shadow registers, so that folds overlap in time.
     fault : Fault or None
-        The rule that was broken in this machine; what a sound one does is then no help to read the trace.
+        The rule that was broken in this machine, None for a sound one. `macs` then lists what was multiplied
+        with the k of the operand that moves.
     probed : tuple of Probe
         What the probes saw.
     kept_registers : Registers or None
