@@ -67,15 +67,16 @@ class ShadowLines:
         self._book("left", origin, right.T)
         if down is not None:
             self._book("top", origin, down)
-        tile = None
+        sums = None
         if held is not None:
             tile = np.full((layout.rows, self.cols), self.fill, self.held.dtype)
             tile[: fold.rows, : fold.cols] = held
-        if tile is not None and layout.flow.loads:
-            order = [layout.rules.loading_row(cycle, layout.rows) for cycle in range(layout.load)]
-            self._book("shadow", origin, tile[order])
-            tile = None  # it is on its way
-        self.waves.append((origin, None if tile is None else tile.reshape(-1)))
+            if layout.flow.loads:
+                order = [layout.rules.loading_row(cycle, layout.rows) for cycle in range(layout.load)]
+                self._book("shadow", origin, tile[order])
+            else:
+                sums = tile.reshape(-1)
+        self.waves.append((origin, sums))
 
     def _book(self, where: str, origin: int, stream: NDArray[Any]) -> None:
         """Write a stream, shape (cycles, lines), into the timetable of its edge."""
@@ -104,9 +105,11 @@ class ShadowLines:
             entering = self.table[edge][row]
             register[...] = entering
             entering[...] = self.fill
-        take_over = self._take_over if loads else self._hand_over
-        for origin, tile in self.waves:
-            take_over(t - origin, tile)
+        for origin, sums in self.waves:
+            if loads:
+                self._take_over(t - origin)
+            else:
+                self._hand_over(t - origin, sums)
         if self.waves and t - self.waves[0][0] > self.layout.cycles:
             del self.waves[0]
         return self.held, right, down, sinking, self.waiting
@@ -123,23 +126,26 @@ class ShadowLines:
             self.waiting[x :: self.cols] = sunk
             sunk[...] = self.fill
 
-    def _take_over(self, x: int, tile: NDArray[Any] | None) -> None:
+    def _take_over(self, x: int) -> None:
         """Let the cells that the stream reaches take over what waits in their shadow."""
         cells = self.diagonals.get(x)
         if cells is not None:
             self.held[cells] = self.waiting[cells]
             self.waiting[cells] = self.fill
 
-    def _hand_over(self, x: int, tile: NDArray[Any] | None) -> None:
-        """Let the cells that have finished a sum hand it to their shadow, and a finished column sink."""
+    def _hand_over(self, x: int, sums: NDArray[Any] | None) -> None:
+        """Let the cells that have finished a sum hand it to their shadow, and a finished column sink.
+
+        `sums` says which sums the fold forms, where that is what the registers have.
+        """
         layout, cols = self.layout, self.cols
         cells = self.diagonals.get(x - layout.stream)
         if cells is not None:
             self.waiting[cells] = self.held[cells]
             self.held[cells] = self.fill
         begins = self.diagonals.get(x)
-        if begins is not None and tile is not None:
-            self.expected[begins] = tile[begins]
+        if begins is not None and sums is not None:
+            self.expected[begins] = sums[begins]
         col = x - layout.stream - (layout.rows - 1)
         if 0 <= col < cols:
             below = self.sinking_line[(self.at + self.step) * cols :][: self.size][col::cols]

@@ -45,8 +45,8 @@ class SystolicTrace:
     overlap : bool
         Whether cells have shadow registers, so that folds overlap in time.
     fault : Fault or None
-        The rule that was broken in this machine, None for a sound one. `macs` then lists what was multiplied
-        with the k of the operand that moves.
+        The rule that was broken in this machine, None for a sound one. `macs` then lists what was multiplied,
+        with the k of the operand that moves (in "os", down).
     probed : tuple of Probe
         What the probes saw.
     kept_registers : Registers or None
