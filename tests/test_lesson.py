@@ -10,7 +10,7 @@ import traitlets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsewarp import lesson, simt, systolic
+from pulsewarp import chips, lesson, simt, systolic
 
 
 @pytest.fixture(autouse=True)
@@ -463,3 +463,41 @@ def test_own_product_refuses_what_does_not_fit_the_fields():
         lesson.own_product([range(9)], [[1]] * 9)
     with pytest.raises(ValueError, match=r"Unknown dtype 'int7'.*Did you mean"):
         lesson.own_product(dtype="int7")
+
+
+SIZES = {"m": "64", "k": "256", "n": "256", "array": "tpu_v6e", "dataflow": "os", "overlap": False}
+
+
+def test_own_sizes_counts_what_was_typed_on_the_array_chosen():
+    player = lesson.own_sizes()
+    player.request = {"id": "1", "kind": "own", "values": SIZES}
+    cost = systolic.gemm(m=64, k=256, n=256, rows=256, cols=256, dataflow="os")
+    used = f"{100 * cost.utilization:.1f} % of cell-cycles form a product"
+    assert player.reply["done"] == f"Now shown: 1 fold, {cost.cycles:,} cycles, {used}."
+    assert player._shown == cost
+
+
+def test_own_sizes_offers_every_tpu_array_of_the_catalogue_by_its_name():
+    fields = {field["name"]: field for field in lesson.own_sizes().options["form"]["fields"]}
+    units = {chip.id: chip.matrix_unit_shape for chip in chips.catalogue() if chip.family == "tpu"}
+    assert {key: label.split(": ")[1] for key, label in fields["array"]["choices"]} == {
+        key: f"{shape[0]} x {shape[1]}" for key, shape in units.items() if shape
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "words"),
+    [
+        ({"m": "0"}, "m", "M is 0, but must be a whole number of at least 1 and at most 1000000."),
+        ({"k": "many"}, "k", "K is 'many'"),
+        ({"n": ""}, "n", "N is ''"),
+        ({"array": "abacus"}, None, "Unknown array 'abacus'"),
+        ({"k": "999999", "n": "999999"}, None, "This run has"),
+    ],
+)
+def test_own_sizes_that_do_not_run_come_back_as_a_sentence(values, field, words):
+    player = lesson.own_sizes()
+    before = player.trace
+    player.request = {"id": "1", "kind": "own", "values": {**SIZES, **values}}
+    assert player.reply["error"].startswith(words) and player.reply.get("field") == field
+    assert player.trace == before

@@ -17,12 +17,13 @@ import numpy as np
 import traitlets
 from numpy.typing import NDArray
 
-from pulsewarp import _checks, systolic
+from pulsewarp import _checks, chips, systolic
 from pulsewarp._checks import instance, names_keywords, positive_number, several
 from pulsewarp._paste import read_matrix
 from pulsewarp._text import counted
 from pulsewarp.widgets.question import Question
 from pulsewarp.widgets.systolic import VALUES_UP_TO, SystolicPlayer
+from pulsewarp.widgets.tiling import TilingPlayer
 
 __all__ = [
     "Exercise",
@@ -30,6 +31,7 @@ __all__ = [
     "Verdict",
     "exercise",
     "own_product",
+    "own_sizes",
     "predict",
     "reveal",
     "skip_predictions",
@@ -642,7 +644,7 @@ def own_product(
                 given[name] = (
                     read_matrix(name.upper(), str(values.get(name)), most=VALUES_UP_TO)
                     if name in ("a", "b")
-                    else _typed_whole(name, values.get(name))
+                    else _typed_whole(name, values.get(name), VALUES_UP_TO)
                 )
                 if name in ("a", "b"):
                     _held_in(dtype, name.upper(), given[name])
@@ -695,6 +697,107 @@ def own_product(
     return player
 
 
+#: Sizes that the fields take; what the scene itself cannot show it refuses with its own limits.
+MOST_OWN_SIZE = 10**6
+
+
+@names_keywords
+def own_sizes(
+    m: int = 512,
+    k: int = 129,
+    n: int = 129,
+    *,
+    array: str = "tpu_v4",
+    dataflow: str = "ws",
+    overlap: bool = True,
+    task: str | None = None,
+) -> TilingPlayer:
+    """Let the reader run a product of their own sizes on one matrix unit of a real TPU.
+
+    The scene opens with the sizes given here. When the reader presses Run, the kernel counts the product in
+    closed form (`systolic.gemm`, convention "register") and replaces the run shown; a size that cannot be
+    counted is said at its field. On a page without a kernel the fields are switched off and say so. Not
+    modelled: memory, and how a chip with several matrix units shares a product.
+
+    Parameters
+    ----------
+    m, k, n : int
+        Sizes of the product at first, each from 1 to 1,000,000.
+    array : str
+        The array at first: that of a TPU by its id in the catalogue, such as ``"tpu_v6e"``.
+    dataflow : str
+        ``"ws"``, ``"os"`` or ``"is"`` at first.
+    overlap : bool
+        Whether folds overlap at first: the next stationary tile is loaded while the present one works.
+    task : str, optional
+        What the reader is asked to do; left out, the scene's own task.
+
+    Returns
+    -------
+    TilingPlayer
+        Shows itself as the last line of a cell.
+
+    Raises
+    ------
+    ValueError
+        For a size, an array or a dataflow that is none, or a run too long to be shown.
+
+    Examples
+    --------
+    One row and one column more than the array has, and four folds are needed instead of one:
+
+    >>> from pulsewarp import lesson
+    >>> lesson.own_sizes(512, 129, 129)
+    TilingPlayer(ws, 128x128 cells, 512x129 by 129x129, 4 folds that overlap, 2430 cycles)
+    """
+    arrays = {chip.id: chip for chip in chips.catalogue() if chip.family == "tpu" and chip.matrix_unit_shape}
+    array = _checks.choice("array", array, arrays)
+
+    def count(m: int, k: int, n: int, array: str, dataflow: str, overlap: bool) -> systolic.GemmCost:
+        unit = systolic.matrix_units(array)
+        return systolic.gemm(
+            m=m, k=k, n=n, rows=unit.rows, cols=unit.cols, dataflow=dataflow, overlap=overlap
+        )
+
+    def run(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        sizes: dict[str, int] = {}
+        for name in ("m", "k", "n"):
+            try:
+                sizes[name] = _typed_whole(name, values.get(name), MOST_OWN_SIZE)
+            except ValueError as error:
+                return {"error": str(error), "field": name}
+        chip = _checks.choice("array", str(values.get("array")), arrays)
+        cost = count(
+            **sizes, array=chip, dataflow=str(values.get("dataflow")), overlap=bool(values.get("overlap"))
+        )
+        player.show(cost)
+        used = f"{100 * cost.utilization:.1f} % of cell-cycles form a product"
+        return {"done": f"Now shown: {counted(cost.folds, 'fold')}, {cost.cycles:,} cycles, {used}."}
+
+    for name, size in (("m", m), ("k", k), ("n", n)):
+        _checks.whole_number(name, size, most=MOST_OWN_SIZE)
+    player = TilingPlayer(count(m, k, n, array, dataflow, overlap), task=task)
+    choices = [
+        [chip.id, f"{chip.name}: {' x '.join(map(str, chip.matrix_unit_shape or ()))}"]
+        for chip in arrays.values()
+    ]
+    player.offer(
+        "Your own sizes",
+        "An M x K by K x N product on one matrix unit; chips that have several share larger products.",
+        [
+            *(
+                {"name": name, "label": name.upper(), "kind": "whole", "value": size, "least": 1}
+                for name, size in (("m", m), ("k", k), ("n", n))
+            ),
+            {"name": "array", "label": "Array of", "kind": "choice", "value": array, "choices": choices},
+            _dataflow_field(dataflow),
+            {"name": "overlap", "label": "folds overlap", "kind": "switch", "value": overlap},
+        ],
+        run,
+    )
+    return player
+
+
 def _dataflow_field(dataflow: str) -> dict[str, Any]:
     choices = [[key, flow.title] for key, flow in systolic.DATAFLOWS.items()]
     return {"name": "dataflow", "label": "Dataflow", "kind": "choice", "value": dataflow, "choices": choices}
@@ -705,12 +808,12 @@ def _typed(matrix: NDArray[Any]) -> str:
     return "\n".join(" ".join(map(str, row)) for row in matrix.tolist())
 
 
-def _typed_whole(name: str, text: object) -> int:
-    """Return the whole number typed for a side of the array."""
-    label = {"rows": "Array rows", "cols": "Array columns"}[name]
+def _typed_whole(name: str, text: object, most: int) -> int:
+    """Return the whole number that was typed into a field."""
+    label = {"rows": "Array rows", "cols": "Array columns"}.get(name, name.upper())
     digits = str(text).strip()
     number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else digits
-    return _checks.whole_number(label, number, most=VALUES_UP_TO)
+    return _checks.whole_number(label, number, most=most)
 
 
 def _held_in(dtype: str, name: str, matrix: NDArray[Any]) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from scene_page import resize
 
 from pulsewarp import systolic
 from pulsewarp.widgets import _wire
-from pulsewarp.widgets.systolic import SystolicPlayer, pack_trace
+from pulsewarp.widgets.systolic import SystolicPlayer, chosen, pack_trace
 
 pytestmark = pytest.mark.browser
 FLOWS = ("ws", "os", "is")
@@ -234,8 +234,8 @@ def test_the_table_is_the_frame(show, dataflow):
 # ------------------------------------------------------------- large arrays: looked up, summed in order
 
 
-def recomputed(page, trace, cycles):
-    """All registers of some cycles as the browser recomputes them from operands and schedule."""
+def recomputed(page, text, cycles):
+    """All registers of some cycles of a packed run as the browser recomputes them."""
     return page.evaluate(
         """async ([text, cycles]) => {
           const packed = await scene.unpack(text);
@@ -251,13 +251,13 @@ def recomputed(page, trace, cycles):
             return all;
           });
         }""",
-        [pack_trace(trace), cycles],
+        [text, cycles],
     )
 
 
 def not_bit_for_bit(page, trace, cycles):
     wrong = []
-    for t, got in zip(cycles, recomputed(page, trace, cycles), strict=True):
+    for t, got in zip(cycles, recomputed(page, pack_trace(trace), cycles), strict=True):
         table = np.array(got, np.float64).reshape(trace.rows, trace.cols, 9)
         registers = trace.registers(t)
         names = ["held", "right", "down", "held_index", "right_index", "down_index", "active"]
@@ -939,3 +939,80 @@ def luminance(colour):
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     r, g, b = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
     return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+# ----------------------------------------------------- what others count; a part; a hidden future
+
+
+@pytest.mark.parametrize(("dataflow", "tool"), [("ws", "SCALE-Sim 3.0.0"), ("os", "STONNE")])
+def test_the_scene_says_by_which_count_its_cycles_go_and_what_others_count(show, dataflow, tool):
+    trace = product(dataflow)
+    page = show(SystolicPlayer(trace))
+    rows = systolic.gemm(m=5, k=4, n=4, rows=4, cols=4, dataflow=dataflow).conventions()
+    counts = {row.convention: row.cycles for row in rows}
+    said = page.inner_text(".pw-given")
+    assert said.startswith(f"{counts['register']} cycles, counting each in which a register changes. ")
+    key = {"SCALE-Sim 3.0.0": "scalesim", "STONNE": "stonne"}[tool]
+    assert f"{tool} counts {counts[key]}" in said
+    assert "it prints the number of the last cycle, counted from 0" in said
+    page.get_by_role("button", name="Help").click()
+    told = page.inner_text("[aria-label=Help]")
+    assert all(row.reason in told for row in rows)
+
+
+def test_chosen_folds_are_shown_by_their_own_numbers(show):
+    trace = product(m=3, k=6, n=5, rows=2, cols=2)
+    page = show(SystolicPlayer(trace, folds=(2, 3), start=0))
+    first = trace.folds[2].start
+    assert page.inner_text(".pw-given").startswith(
+        f"Shown: folds 3 to 4 of 9; cycle 0 here is cycle {first} of the run. {trace.cycles} cycles"
+    )
+    assert page.get_attribute(".pw-scrub", "max") == str(2 * trace.folds[0].cycles - 1)
+    for t in range(0, 2 * trace.folds[0].cycles, 3):
+        seek(page, t)
+        assert f"fold {3 + t // trace.folds[0].cycles} of 9" in page.inner_text(".pw-phase")
+        fold = f"of fold {3 + t // trace.folds[0].cycles}:"
+        assert fold in page.inner_text(".pw-caption")
+        cells = shown_cells(page)
+        registers = trace.registers(first + t)
+        working = [cell["state"] == "working" for cell in cells]
+        assert working == registers.active.reshape(-1).tolist()
+        held = [cell["values"]["b"] for cell in cells]
+        assert held == [
+            str(value) if index >= 0 else ""
+            for value, index in zip(registers.held.flat, registers.held_index.flat, strict=True)
+        ]
+        assert page.locator(".pw-ledger dd").first.inner_text() == f"{first + t + 1} of {trace.cycles}"
+
+
+def test_registers_looked_up_in_chosen_folds_of_a_large_product_are_the_traces(show):
+    """Operands cross with zeros where the folds shown never look; what is looked up must not miss them."""
+    rng = np.random.default_rng(7)
+    for flow in FLOWS:
+        a, b = (rng.integers(-9, 10, (70, 70)).astype(np.int8) for _ in "ab")
+        trace = systolic.simulate(a, b, rows=10, cols=10, dataflow=flow)
+        part = chosen(trace, (9, 10))
+        page = show(SystolicPlayer(trace, folds=(9, 10)))
+        cycles = [3, part.cycles // 3, part.cycles // 2, part.cycles - 4]
+        text = pack_trace(trace, part)
+        for t, got in zip(cycles, recomputed(page, text, cycles), strict=True):
+            table = np.array(got).reshape(10, 10, 9)
+            registers = trace.registers(part.first + t)
+            for i, name in enumerate(("held", "right", "down", "held_index", "right_index", "down_index")):
+                np.testing.assert_array_equal(table[..., i], getattr(registers, name), f"{flow} {t} {name}")
+
+
+def test_a_hidden_future_says_no_total_and_names_no_phase_to_come(show):
+    trace = product()
+    player = SystolicPlayer(trace, start=3, future="hidden")
+    page = show(player)
+    assert page.inner_text(".pw-cycle") == "cycle 3"
+    total = re.compile(rf"\b({trace.cycles}|{trace.cycles - 1})\b")
+    shown = [page.locator(part).text_content() for part in (".pw-head", ".pw-panels", ".pw-caption")]
+    shown.append(page.get_attribute(".pw-scrub", "aria-valuetext"))
+    assert not [text for text in shown if total.search(text)], shown
+    assert page.locator(".pw-chapter").count() == 0 and page.locator(".pw-given").count() == 0
+    player.future = "dimmed"
+    page = show(player)
+    assert page.inner_text(".pw-cycle") == f"cycle 3 (0 to {trace.cycles - 1})"
+    assert page.locator(".pw-chapter").count() > 2 and total.search(page.inner_text(".pw-given"))
