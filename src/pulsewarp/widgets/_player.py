@@ -23,7 +23,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import anywidget
 import traitlets
@@ -42,6 +42,7 @@ MOST_BYTES_VERIFIED = 2**20
 MOST_CYCLES_VERIFIED, MOST_BYTES_OF_FRAMES = 128, 2**16
 
 
+@runtime_checkable  # the type checks of the tests ask for it
 class Finding(Protocol):
     """One check of a report: its name, whether it holds, its numbers in a sentence."""
 
