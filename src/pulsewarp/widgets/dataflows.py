@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pulsewarp import _checks
 from pulsewarp.systolic import DATAFLOWS, PHASES, SystolicTrace
@@ -159,7 +160,7 @@ def _fitting(traces: Iterable[SystolicTrace]) -> tuple[SystolicTrace, ...]:
     return ordered
 
 
-def _same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
     return one.dtype == other.dtype and np.array_equal(one, other)
 
 
