@@ -86,16 +86,23 @@ def test_a_faulty_machine_that_keeps_less_gives_the_same_result_and_is_red(
 
 @settings(max_examples=100)
 @given(
-    st.tuples(*[st.integers(1, 5)] * 5), st.sampled_from(tuple(systolic.FAULTS)), st.sampled_from(DATAFLOWS)
+    st.tuples(*[st.integers(1, 5)] * 5),
+    st.sampled_from(tuple(systolic.FAULTS)),
+    st.sampled_from(DATAFLOWS),
+    st.booleans(),
 )
-def test_on_every_array_a_fault_is_seen_or_refused(sizes: tuple[int, ...], kind: str, dataflow: str) -> None:
+def test_on_every_array_a_fault_is_seen_or_refused(
+    sizes: tuple[int, ...], kind: str, dataflow: str, overlap: bool
+) -> None:
     m, k, n, rows, cols = sizes
     rng = np.random.default_rng(sum(size * 7**i for i, size in enumerate(sizes)))
     a, b = rng.integers(1, 100, (m, k)), rng.integers(1, 100, (k, n))
     cell = {"row": 0, "col": 0} if kind == "stuck_cell" else {}
     planted = systolic.Fault(kind, **cell)
     try:
-        trace = systolic.simulate(a, b, rows=rows, cols=cols, dataflow=dataflow, fault=planted)
+        trace = systolic.simulate(
+            a, b, rows=rows, cols=cols, dataflow=dataflow, overlap=overlap, fault=planted
+        )
     except ValueError as refusal:
         assert "would change nothing" in str(refusal)
         assume(False)
