@@ -525,7 +525,9 @@ SIZES = {"m": 4, "k": 4, "n": 4}
         ({"vmem_bytes": 20, "tile": (4, 4, 4)}, r"2 buffers each for tiles of 4 . 4 by 4 . 4 need "
          r"256 bytes of VMEM, but it has 20; take smaller tiles, or buffers=1\."),
         ({"buffers": 3}, "buffers is 3.*at most 2. 2 is double buffering"),
-        ({"tile": (2, 2)}, r"tile is \(2, 2\), but must hold three sides"),
+        pytest.param(
+            {"tile": (2, 2)}, r"tile is \(2, 2\), but must hold three sides", marks=pytest.mark.wrong_type
+        ),
         ({"tile": (2, 0, 2)}, "tile's k is 0"),
         ({"m": None}, "m is missing; give m, k and n, or the factors"),
         ({"clock_hz": None}, r"clock_hz is missing; give clock_hz=\.\.\., or a chip"),

@@ -168,7 +168,7 @@ class GemmCost:
     def busy(self, t: int) -> int: ...
     @overload
     def busy(self, t: NDArray[Any]) -> NDArray[np.int64]: ...
-    def busy(self, t: int | NDArray[Any]) -> int | NDArray[np.int64]:
+    def busy(self, t: int | NDArray[Any]) -> NDArray[np.int64] | int:
         """Return how many cells multiply in a cycle, without stepping to it.
 
         Cell (r, c) of a fold works from the fold's first product on, r + c cycles later, for as many cycles
@@ -203,7 +203,7 @@ class GemmCost:
     def macs(self, t: int) -> int: ...
     @overload
     def macs(self, t: NDArray[Any]) -> NDArray[np.int64]: ...
-    def macs(self, t: int | NDArray[Any]) -> int | NDArray[np.int64]:
+    def macs(self, t: int | NDArray[Any]) -> NDArray[np.int64] | int:
         """Return how many multiply-adds are done by the end of a cycle: the running total of `busy`.
 
         Parameters
@@ -328,7 +328,7 @@ class GemmCost:
         sizes, flow = self.sizes, self.flow
         return min(self.rows, sizes[flow.row_axis]) + min(self.cols, sizes[flow.col_axis]) - 2
 
-    def _over_time(self, count: Any, t: int | NDArray[Any]) -> int | NDArray[np.int64]:
+    def _over_time(self, count: Any, t: int | NDArray[Any]) -> NDArray[np.int64] | int:
         self._refuse_other_conventions()
         cycles = np.asarray(t)
         beyond = isinstance(t, int) and not isinstance(t, bool)  # NumPy holds one above int64 as an object
