@@ -13,7 +13,7 @@ from systolic_products import Product, products, run
 
 from pulsewarp import ledger, systolic
 from pulsewarp.matmul import accumulator_type
-from pulsewarp.systolic import array, rules
+from pulsewarp.systolic import array, rules, window
 
 Cell = tuple[int, Any]
 SEVERAL = (
@@ -190,8 +190,8 @@ def test_what_is_looked_up_is_what_was_there_bit_for_bit(product: Product, data:
     full, looked_up = run(product, overlap=True), lean(product)
     rows, cols = data.draw(st.slices(full.rows)), data.draw(st.slices(full.cols))
     for t in range(full.cycles):
-        for window in ((slice(None), slice(None)), (rows, cols)):
-            one, other = full.registers(t, *window), looked_up.registers(t, *window)
+        for cut in ((slice(None), slice(None)), (rows, cols)):
+            one, other = full.registers(t, *cut), looked_up.registers(t, *cut)
             for field in fields(one):
                 kept, found = getattr(one, field.name), getattr(other, field.name)
                 assert kept.dtype == found.dtype
@@ -204,6 +204,27 @@ def test_what_is_looked_up_is_what_was_there_bit_for_bit(product: Product, data:
             getattr(full.schedule, field.name), getattr(looked_up.schedule, field.name)
         )
     assert looked_up.verify().passed
+
+
+@pytest.mark.parametrize("dataflow", ["ws", "os", "is"])
+def test_a_look_up_a_cycle_off_is_noticed(dataflow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    full, looked_up = several(dataflow), lean((*SEVERAL, dataflow))
+
+    def differ(name: str) -> list[int]:
+        kept = getattr(full, name)
+        return [
+            t
+            for t in range(full.cycles)
+            if not np.array_equal(kept[t], getattr(looked_up.registers(t), name))
+        ]
+
+    names = [name for register in REGISTERS for name in (register, f"{register}_index")]
+    assert [name for name in names if differ(name)] == []
+    true_fold = window._Cells.fold
+    monkeypatch.setattr(
+        window._Cells, "fold", lambda cells, wait, loading=False: true_fold(cells, wait + 1, loading)
+    )
+    assert [name for name in names if differ(name)] == names
 
 
 @settings(max_examples=30)
