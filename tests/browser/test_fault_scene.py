@@ -69,12 +69,12 @@ READ = """() => {
 }"""
 
 
-def element(trace: Trace, t: int, register: str, r: int, c: int) -> tuple[int, Any] | None:
-    """What a register holds: element and value, None for nothing."""
+def element(trace: Trace, t: int, register: str, r: int, c: int) -> tuple[int, Any]:
+    """What a register holds: element (-1 for none) and value; nothing once the run has ended."""
     if t >= trace.cycles:
-        return None
-    index = int(getattr(trace, f"{register}_index")[t, r, c])
-    return (index, getattr(trace, register)[t, r, c].item()) if index >= 0 else None
+        return -1, 0
+    index, values = getattr(trace, f"{register}_index"), getattr(trace, register)
+    return int(index[t, r, c]), values[t, r, c].item()
 
 
 def told(sound: Trace, broken: Trace) -> np.ndarray:
@@ -106,11 +106,9 @@ def wrong_parts(page: Page, sound: Trace, broken: Trace, t: int) -> list[Any]:
             if not cell["wrong"] == cell["crossed"] == marked:
                 wrong.append((t, i, r, c, "mark"))
             for register, letter in trace.roles.items():
-                holds = element(trace, t, register, r, c)
-                wanted = [
-                    "" if holds is None else str(holds[1]),
-                    i == 1 and register in off and holds is not None,
-                ]
+                index, value = element(trace, t, register, r, c)
+                there = index >= 0 or value != 0  # a broken machine may hold what belongs to no element
+                wanted = [str(value) if there else "", i == 1 and register in off and there]
                 if cell["values"][letter] != wanted:
                     wrong.append((t, i, r, c, letter, cell["values"][letter], wanted))
     when, bad = told(sound, broken), sound.result != broken.result
@@ -193,7 +191,7 @@ def untrue(words: list[str], sound: Trace, broken: Trace, t: int) -> list[str]:
             wrong.append("k")
         if belongs := re.search(r"it is that of C\[(\d+),(\d+)\]", text):
             at = int(belongs[1]) * broken.n + int(belongs[2])
-            if holds["c"] is None or holds["c"][0] != at or at == am * broken.n + bn:
+            if holds["c"][0] != at or at == am * broken.n + bn:
                 wrong.append("whose sum")
             line = re.search(r"belongs to (row|column) (\d+)", text)
             if not line or int(line[2]) != int(belongs[1 if line[1] == "row" else 2]):
@@ -204,7 +202,7 @@ def untrue(words: list[str], sound: Trace, broken: Trace, t: int) -> list[str]:
             )
             at = am * broken.n + bn
             rows = [i for i in range(broken.rows) if broken.down_index[t, i, c] == at]
-            if holds["c"] is not None or not place or ([int(place[3])] if place[3] else []) != rows[:1]:
+            if holds["c"][0] >= 0 or not place or ([int(place[3])] if place[3] else []) != rows[:1]:
                 wrong.append("where the sum is")
         if zero := re.search(r"adds 0 instead of (-?\d+)", text):
             above = int(broken.down[t - 1, r - 1, c]) if r else 0

@@ -52,13 +52,12 @@ def pairs(draw: st.DrawFn) -> tuple[Trace, Trace]:
     return systolic.simulate(a, b, rows=rows, cols=cols, dataflow=flow), broken
 
 
-def held(trace: Trace, t: int, register: str, r: int, c: int) -> tuple[int, float] | None:
-    """What a register holds: its element and value, or None for nothing; nothing once the run has ended."""
+def held(trace: Trace, t: int, register: str, r: int, c: int) -> tuple[int, float]:
+    """What a register holds: its element (-1: none) and value; nothing once the run has ended."""
     if t >= trace.cycles:
-        return None
+        return -1, 0
     frame = trace.registers(t)
-    index = int(getattr(frame, f"{register}_index")[r, c])
-    return (index, getattr(frame, register)[r, c].item()) if index >= 0 else None
+    return int(getattr(frame, f"{register}_index")[r, c]), getattr(frame, register)[r, c].item()
 
 
 def wrong_columns(text: str, sound: Trace, broken: Trace) -> list[str]:
@@ -125,6 +124,17 @@ def test_what_is_sent_is_how_the_traces_differ(pair: tuple[Trace, Trace]) -> Non
     if header["first"] >= 0 or header["first_wrong"] >= 0:
         assert player.cursor == min(t for t in (header["first"], header["first_wrong"]) if t >= 0)
     assert len(player.trace) < 60_000
+
+
+@settings(max_examples=20)
+@given(pairs())
+def test_the_machines_own_check_of_a_frame_counts_the_same(pair: tuple[Trace, Trace]) -> None:
+    """Two ways to one number: against the sound trace, and against what the schedule demands."""
+    _, columns = _wire.unpack(FaultPlayer(*pair).trace)
+    for t in range(min(run.cycles for run in pair)):
+        says = next(check.says for check in pair[1].verify(cycle=t).checks if check.name == "frame")
+        holds, every = map(int, re.findall(r"(\d+) of (\d+) registers hold", says)[0])
+        assert every - holds == columns["differing"][t], says
 
 
 def swap(kind: str, header: Any, machines: Any, shared: Any) -> str:

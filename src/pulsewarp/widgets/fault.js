@@ -162,6 +162,7 @@ export function explain(pair, t, r, c) {
     const how = enters ? "takes back from an earlier fold a sum that is wrong already" : now.active ? "adds its product to a sum that is wrong already" : "has a sum that is wrong already";
     return { rank: enters ? 1 : 2, says: `${here} ${how}: ${values}.` };
   }
+  if (now[`${sum}Index`] < 0 && now[sum] !== 0) return { rank: 2, says: `${here} has a sum of ${full(now[sum])} that belongs to no element of C.` };
   return { rank: 2, says: `${here} does not hold what it holds in the sound machine.` };
 }
 
@@ -234,8 +235,10 @@ export function frameWords(pair, t) {
 /** All registers of a cell. @param {Run} run @param {number} t @param {number} r @param {number} c @returns {string} */
 function holds(run, t, r, c) {
   const cell = run.cell(t, r, c);
-  const all = REGISTERS.filter((register) => cell[`${register}Index`] >= 0)
-    .map((register) => `${run.name(run.roles[register], cell[`${register}Index`])} = ${exact(cell[register], run.header.accumulator)}`);
+  const all = REGISTERS.filter((register) => cell[`${register}Index`] >= 0 || cell[register] !== 0).map((register) => {
+    const index = cell[`${register}Index`];
+    return `${index < 0 ? "no element" : run.name(run.roles[register], index)} = ${exact(cell[register], run.header.accumulator)}`;
+  });
   return all.length ? all.join(", ") : "empty";
 }
 

@@ -177,8 +177,8 @@ def compare_runs(
 def compare_registers(sound: SystolicTrace, broken: SystolicTrace) -> NDArray[np.uint8]:
     """Return which registers of two runs differ in each cycle and cell; see `compare_runs`.
 
-    A register differs when it holds another element, another value, or when only one of the two holds
-    anything. A machine that has ended holds nothing.
+    A register differs when it holds another element or another value, be it one that belongs to no element.
+    A machine that has ended holds nothing.
     """
     cycles, shape = max(sound.cycles, broken.cycles), (sound.rows, sound.cols)
     differ = np.zeros((cycles, *shape), np.uint8)
@@ -193,8 +193,7 @@ def compare_registers(sound: SystolicTrace, broken: SystolicTrace) -> NDArray[np
         equal = (value[0] == value[1]) | (
             (value[0] != value[0]) & (value[1] != value[1])
         )  # two NaN are alike
-        unlike = (index[0] != index[1]) | ((index[0] >= 0) & ~equal)
-        differ |= unlike.astype(np.uint8) << np.uint8(bit)
+        differ |= ((index[0] != index[1]) | ~equal).astype(np.uint8) << np.uint8(bit)
     active = [lengthened(run.active, 0) for run in (sound, broken)]
     differ |= (active[0] != active[1]).astype(np.uint8) << np.uint8(len(REGISTERS))
     return differ

@@ -612,8 +612,10 @@ export function drawCell(run, view, cell, chosen, leaves, wrong = false, off) {
     const index = cell[`${register}Index`];
     const letter = run.roles[register];
     const word = view.form === "compact" || view.form === "bare" ? "" : letter === "c" && view.form === "full" ? "sum " : `${letter} `;
-    write(view.texts[register], index < 0 ? "" : word + short(cell[register]));
-    set(view.texts[register], { "data-wrong": (index >= 0 && off?.(register)) || null });
+    // In a machine known to be broken a register may hold a value that belongs to no element.
+    const there = index >= 0 || (off !== undefined && cell[register] !== 0);
+    write(view.texts[register], there ? word + short(cell[register]) : "");
+    set(view.texts[register], { "data-wrong": (there && off?.(register)) || null });
   }
   if (run.overlap) {
     const there = cell.shadowIndex >= 0;
@@ -743,7 +745,7 @@ export function makeArray(run, { prefix, still = false, ahead, wrong, covered, c
         drawCell(run, cells[r * cols + c], cell, chosen, {
           right: cell.rightIndex >= 0 && c < cols - 1,
           down: cell.downIndex >= 0 && r < rows - 1,
-        }, wrong?.cell?.(t, at.top + r, at.left + c), (register) => wrong?.register?.(t, at.top + r, at.left + c, register) ?? false);
+        }, wrong?.cell?.(t, at.top + r, at.left + c), wrong?.register && ((register) => wrong.register?.(t, at.top + r, at.left + c, register) ?? false));
       }
     }
     numbers.forEach((number, i) => write(number, i < cols ? at.left + i : at.top + i - cols));
