@@ -11,7 +11,7 @@ from pulsewarp.widgets import _module
 pytestmark = pytest.mark.browser
 GOLDEN = Path(__file__).parents[1] / "reference" / "wire_golden.json"
 
-PARTS = ["clock", "dom", "host", "keyboard", "panels", "stage", "theme", "transport", "wire"]
+PARTS = ["clock", "dom", "form", "host", "keyboard", "panels", "stage", "theme", "transport", "wire"]
 
 
 @pytest.fixture
@@ -191,3 +191,40 @@ def test_a_host_without_signal_gets_a_closer(kit):
       close();
       return [first === undefined, seen[0] === own.signal, before, seen[1].aborted];
     }""") == [True, True, False, True]
+
+
+# ------------------------------------------------------------------------------------------- what is asked
+
+ASKED = """(patience) => {
+  const model = kit.host.pageModel({});
+  const heard = [], ends = [new AbortController(), new AbortController()];
+  window.asked = { model, heard, ends, listeners: 0 };
+  const [on, off] = [model.on, model.off];
+  model.on = (...given) => { asked.listeners += 1; on(...given); };
+  model.off = (...given) => { asked.listeners -= 1; off(...given); };
+  asked.ids = ends.map((end, i) => {
+    kit.host.ask(model, { kind: "verify", cycle: i }, {
+      signal: end.signal, waiting: () => heard.push([i, "waits"]),
+      answered: (reply) => heard.push([i, reply.report]),
+    });
+    return model.get("request").id;
+  });
+}"""
+
+
+def test_each_who_asks_hears_the_own_answer_only_and_once(kit):
+    kit.evaluate(ASKED)
+    assert kit.evaluate("asked.ids[0] !== asked.ids[1]")
+    kit.evaluate("asked.model.set('reply', { id: 'another', report: 'no' })")
+    kit.evaluate("asked.model.set('reply', { id: asked.ids[1], report: 'second' })")
+    assert kit.evaluate("[asked.heard, asked.listeners]") == [[[1, "second"]], 1]
+    kit.evaluate("asked.model.set('reply', { id: asked.ids[0], report: 'first' })")
+    kit.evaluate("asked.model.set('reply', { id: asked.ids[0], report: 'again' })")
+    assert kit.evaluate("[asked.heard, asked.listeners]") == [[[1, "second"], [0, "first"]], 0]
+
+
+def test_who_has_closed_hears_nothing_and_leaves_nothing(kit):
+    kit.evaluate(ASKED)
+    kit.evaluate("asked.ends.forEach((end) => end.abort())")
+    kit.evaluate("asked.model.set('reply', { id: asked.ids[0], report: 'late' })")
+    assert kit.evaluate("[asked.heard, asked.listeners]") == [[], 0]

@@ -168,6 +168,13 @@ def test_a_page_brings_the_report_and_the_check_of_each_frame(player, trace):
         assert len(every) >= trace.cycles and all(passed for _, passed, _ in every)
 
 
+def test_a_page_of_a_long_run_says_that_its_frames_were_not_checked(player, monkeypatch):
+    monkeypatch.setattr(_player, "MOST_CYCLES_VERIFIED", player._cycles - 1)
+    written = player._page_state()["written"]
+    assert written["frames"] == {} and written["run"]
+    assert written["no_frames"] == "Of a run this long, single frames are checked by a kernel only."
+
+
 def test_a_page_of_a_large_run_says_that_it_was_not_checked(player, monkeypatch):
     monkeypatch.setattr(_player, "MOST_BYTES_VERIFIED", len(player.trace) - 1)
     assert player._page_state()["written"] == {

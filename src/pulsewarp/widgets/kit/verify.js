@@ -39,7 +39,7 @@ export function verifier({ model, signal, prefix, cycle, unit }) {
     if (!made.run) return tell(h("p", {}, made.left_out ?? "No kernel runs behind this page, and no report was written with it."));
     const frame = /** @type {Row[]} */ (made.frames?.[t] ?? []);
     const what = frame.length ? `of this run and of ${unit} ${t}` : "of this run";
-    tell(...list([...made.run, ...frame], what), h("p", { class: "pw-note" }, "Made when this page was written: no kernel runs behind it."));
+    tell(...list([...made.run, ...frame], what), h("p", { class: "pw-note" }, `Made when this page was written: no kernel runs behind it. ${made.no_frames ?? ""}`.trim()));
   }
 
   button.addEventListener("click", () => {
