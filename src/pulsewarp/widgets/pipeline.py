@@ -43,8 +43,8 @@ _HELP = (
     "addresses, starts the DMA transfers and waits for them. (System architecture, Cloud TPU documentation; "
     "How to Think About TPUs, jax-ml.github.io/scaling-book.)",
     "Two buffers for each operand, a tile that the next step uses again is not fetched again, and C is "
-    "written once: so JAX's Pallas pipelines kernels on a TPU (Software Pipelining and TPU Pipelining, "
-    "docs.jax.dev).",
+    "written once: so JAX's Pallas pipelines kernels on a TPU (Software Pipelining, and Writing TPU "
+    "kernels with Pallas, docs.jax.dev).",
     "By formula, one buffer takes fetch + multiply + write for every step; two take max(multiply, transfer).",
 )
 
