@@ -314,8 +314,9 @@ def pipeline(
     -----
     The order of issue and two buffers a stream follow the pipelines of JAX's Pallas ("Software Pipelining"),
     and so does what is fetched again, and k as the innermost index ("Writing TPU kernels with Pallas"; both
-    docs.jax.dev, read 2026-11). Its option `use_lookahead`, which fetches further ahead, is not modelled. Units and memories: "System architecture",
-    Cloud TPU documentation; "How to Think About TPUs", jax-ml.github.io/scaling-book. In whole cycles,
+    docs.jax.dev, read 2026-11). Its option `use_lookahead`, which fetches further ahead, is not modelled.
+    Units and memories: "System architecture", Cloud TPU documentation; "How to Think About TPUs",
+    jax-ml.github.io/scaling-book. In whole cycles,
 
     one buffer: the sum over steps of fetch + multiply + write;
     two buffers: the first fetch, then for each step max(multiply, next fetch + last write), the last write.
