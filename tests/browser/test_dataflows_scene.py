@@ -40,8 +40,10 @@ def shifted(player: DataflowsPlayer, column: str) -> DataflowsPlayer:
 
 
 def sampled(traces: Sequence[SystolicTrace], step: int = 3) -> list[int]:
+    """Every few cycles, and round the end of each machine."""
     last = max(trace.cycles for trace in traces) - 1
-    return sorted({*range(0, last, step), last})
+    ends = {trace.cycles - 1 for trace in traces} | {trace.cycles for trace in traces}
+    return sorted({*range(0, last, step), *(t for t in ends if t <= last)})
 
 
 # ----------------------------------------------------------------------------------- the picture is the trace
