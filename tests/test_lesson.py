@@ -10,7 +10,7 @@ import traitlets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsewarp import chips, lesson, simt, systolic
+from pulsewarp import chips, lesson, simt, systolic, widgets
 
 
 @pytest.fixture(autouse=True)
@@ -501,3 +501,11 @@ def test_own_sizes_that_do_not_run_come_back_as_a_sentence(values, field, words)
     player.request = {"id": "1", "kind": "own", "values": {**SIZES, **values}}
     assert player.reply["error"].startswith(words) and player.reply.get("field") == field
     assert player.trace == before
+
+
+def test_a_systolic_player_keeps_its_future_until_the_prediction_is_made():
+    player = widgets.SystolicPlayer(systolic.simulate([[1]], [[2]], rows=1, cols=1))
+    question = lesson.predict("How many cycles?", unit="cycles", answer=2, hides=player)
+    assert player.future == "hidden"
+    question.guess = 3
+    assert player.future == "dimmed"

@@ -64,6 +64,18 @@ def test_an_exported_notebook_plays_offline(exported: str, open_html: Callable[.
         check_plays(frames.nth(number).content_frame)
 
 
+def test_an_exported_scene_shows_the_report_made_with_the_page(
+    exported: str, open_html: Callable[..., Page]
+) -> None:
+    frame = open_html(exported).locator("iframe").first
+    frame.scroll_into_view_if_needed()
+    scene = frame.content_frame
+    scene.get_by_role("button", name="Verify this frame").click()
+    told = scene.locator(".pw-verify").inner_text()
+    assert "4 of 4 results equal NumPy's a @ b" in told
+    assert "Made when this page was written: no kernel runs behind it." in told
+
+
 def test_figures_and_reports_are_drawn(exported: str, open_html: Callable[..., Page]) -> None:
     page = open_html(exported)
     page.locator(".js-plotly-plot .scatterlayer path").first.wait_for()

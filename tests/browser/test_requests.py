@@ -74,6 +74,17 @@ def test_a_wrong_trace_shows_red_and_says_which_check_fails(with_kernel: bool, o
     assert red == "rgb(179, 38, 30)"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [('passed ? "holds" : "FAILS"', '"holds"'), ("filter(([, passed]) => passed)", "filter(() => true)")],
+    ids=["every check holds", "all are counted"],
+)
+def test_a_report_that_hides_a_failure_is_seen(change: tuple[str, str], open_html: Open) -> None:
+    page = live(open_html, widgets.SystolicPlayer(spoilt()), change=change)
+    honest = any("FAILS" in line for line in verify(page))
+    assert not honest or "fails" not in page.inner_text(".pw-verdict")
+
+
 def test_the_frame_asked_for_is_the_one_at_the_playhead(open_html: Open) -> None:
     asked: list[Any] = []
     page = live(open_html, widgets.SystolicPlayer(product(), start=0), asked=asked)

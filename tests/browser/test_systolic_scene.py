@@ -768,6 +768,7 @@ RNG = np.random.default_rng(2)
 EIGHT = RNG.integers(-128, 128, (8, 8)).astype(np.int8)
 LARGEST = np.full((4, 4), 65504, np.float16)
 MANY = np.ones((32, 32), np.int8)
+WIDE = np.full((16, 8), -128, np.int8)
 FOLDED = np.full((12, 12), -128, np.int8)
 
 
@@ -779,8 +780,9 @@ FOLDED = np.full((12, 12), -128, np.int8)
         systolic.simulate(LARGEST, -LARGEST, rows=4, cols=4, dataflow="is"),
         systolic.simulate(MANY, MANY, rows=32, cols=32),
         systolic.simulate(FOLDED, FOLDED.T, rows=4, cols=4),
+        systolic.simulate(WIDE, WIDE.T, rows=8, cols=8, overlap=True),
     ],
-    ids=["4x4", "8x8", "65504", "32x32", "folds"],
+    ids=["4x4", "8x8", "65504", "32x32", "folds", "overlapping folds"],
 )
 def test_nothing_overflows_at_any_width(show, trace):
     page = show(SystolicPlayer(trace))
@@ -807,6 +809,12 @@ def test_nothing_overflows_at_any_width(show, trace):
                 && other.top < one.bottom - 4)).length""",
         )
         assert touching == 0, wide
+        cut = page.eval_on_selector_all(
+            ".sy-matrices text",
+            """(all) => all.filter((x) => x.getBoundingClientRect().right
+              > x.closest("svg").getBoundingClientRect().right + 0.5).map((x) => x.textContent)""",
+        )
+        assert cut == [], wide
         outside = page.evaluate(
             """() => { const edge = document.documentElement.clientWidth;
               return [...document.querySelectorAll(".pw button, .pw select, .pw-panel, .pw-caption")]

@@ -958,7 +958,8 @@ export function makeProduct(run, { title = "A × B = C", wrong } = {}) {
       const { rows, cols, x, y } = blocks[letter];
       const name = label(`${letter.toUpperCase()} ${rows} × ${cols}`, { class: `sy-letter sy-${letter}`, x, y: y - 6 });
       if (letter !== "b" && (letter === "a" || K * scale > 84)) set(name, { x, y: y + rows * high + 15 });
-      else if (letter === "c") set(name, { x: x + cols * scale + 6, y: y + 12 });
+      else if (letter === "c" && x + cols * scale + 6 + (name.textContent ?? "").length * 8.4 <= width) set(name, { x: x + cols * scale + 6, y: y + 12 });
+      else if (letter === "c") set(name, { x: x + cols * scale, y: y + rows * high + 15, "text-anchor": "end" });
       svg.append(name);
       if (separate) {
         elements[letter] = Array.from({ length: rows * cols }, (_, i) => {
