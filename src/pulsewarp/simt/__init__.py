@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from pulsewarp.simt import cuda, lesson_kernels
 from pulsewarp.simt._instruction import LANES, Instruction, bar
 from pulsewarp.simt._policy import POLICIES, POLICY_NAMES
 from pulsewarp.simt._states import STATES
+from pulsewarp.simt.access import (
+    Access,
+    BankAccess,
+    BankWord,
+    SectorCounts,
+    Wavefront,
+    WavefrontCounts,
+    count_sectors,
+    count_wavefronts,
+    sectors,
+    wavefronts,
+)
 from pulsewarp.simt.families import (
     chain,
     chain_and_barrier,
@@ -14,24 +27,42 @@ from pulsewarp.simt.families import (
     load_stream,
 )
 from pulsewarp.simt.kernel import matmul_kernel
+from pulsewarp.simt.patterns import pattern
 from pulsewarp.simt.scheduler import simulate
 from pulsewarp.simt.trace import Kernel, WarpTrace
+from pulsewarp.simt.tracing import KernelTrace, compile_kernel, trace_kernel
 
 __all__ = [
     "LANES",
     "POLICIES",
     "POLICY_NAMES",
     "STATES",
+    "Access",
+    "BankAccess",
+    "BankWord",
     "Instruction",
     "Kernel",
+    "KernelTrace",
+    "SectorCounts",
     "WarpTrace",
+    "Wavefront",
+    "WavefrontCounts",
     "bar",
     "chain",
     "chain_and_barrier",
+    "compile_kernel",
+    "count_sectors",
+    "count_wavefronts",
+    "cuda",
     "diverge",
+    "lesson_kernels",
     "littles_law_warps",
     "load_compute",
     "load_stream",
     "matmul_kernel",
+    "pattern",
+    "sectors",
     "simulate",
+    "trace_kernel",
+    "wavefronts",
 ]

@@ -1,0 +1,26 @@
+"""A kernel in the syntax of Numba CUDA, run warp by warp: results, instructions, and what went wrong."""
+
+from __future__ import annotations
+
+from pulsewarp.simt.tracing.result import (
+    KernelTrace,
+    LineScore,
+    Memory,
+    Problem,
+    Touch,
+    TracedInstruction,
+    TracedWarp,
+)
+from pulsewarp.simt.tracing.tracer import compile_kernel, trace_kernel
+
+__all__ = [
+    "KernelTrace",
+    "LineScore",
+    "Memory",
+    "Problem",
+    "Touch",
+    "TracedInstruction",
+    "TracedWarp",
+    "compile_kernel",
+    "trace_kernel",
+]
