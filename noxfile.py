@@ -65,7 +65,9 @@ def read(session: nox.Session, *scenes: str) -> None:
     """Do what a reader does: run the notebooks, open scenes, and open notebooks in their application."""
     nbval(session)
     browser(session)
-    session.run("pytest", "-n", "2", "--dist", "loadfile", "-m", "browser or lab", "tests/hosts", *scenes)
+    # An application is started once for all tests of a file; scenes on pages of their own need no such thing.
+    session.run("pytest", "-n", "2", "--dist", "loadfile", "tests/hosts")
+    session.run("pytest", "-n", "2", "--dist", "worksteal", *scenes)
 
 
 @nox.session(python=NEWEST)
