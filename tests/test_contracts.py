@@ -16,7 +16,7 @@ from pulsewarp import bench, chips, guide, ledger, lesson, numerics, roofline, s
 from pulsewarp.matmul import Matmul
 
 DATAFLOWS = ("ws", "os", "is")
-POLICIES = ("lrr", "gto", "gty", "oldest")
+POLICIES = ("lrr", "gto", "gty", "oldest", "two_level")
 M, K, N, R, C = 5, 7, 6, 3, 4
 RANDOM = np.random.default_rng(0)
 A, B = RANDOM.integers(-9, 10, (M, K)), RANDOM.integers(-9, 10, (K, N))

@@ -18,8 +18,10 @@ def check_identities(trace: simt.WarpTrace, book: ledger.WarpLedger) -> None:
     assert (book.slots == trace.schedulers * cycles).all()
     assert (book.issued + sum(book.lost.values()) == book.slots).all()
     assert book.issued[-1] == trace.issue_count
-    assert book.lanes[-1] == sum(i.lanes for program in trace.programs for i in program)
-    assert book.requests[-1] == sum(i.unit == "mem" for program in trace.programs for i in program)
+    ends = (trace.pc[-1] + (trace.state[-1] == simt.STATES.index("issues"))).tolist()
+    begun = [i for program, end in zip(trace.programs, ends, strict=True) for i in program[:end]]
+    assert book.lanes[-1] == sum(i.lanes for i in begun)
+    assert book.requests[-1] == sum(i.unit == "mem" for i in begun)
     for count in (book.slots, book.issued, book.lanes, book.requests, *book.lost.values()):
         assert (np.diff(count) >= 0).all()
         assert not count.flags.writeable

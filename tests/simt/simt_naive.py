@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from pulsewarp.simt import Instruction
 
+POOL = 6  # warps in a scheduler's active pool
+
 
 @dataclass
 class Run:
@@ -28,6 +30,7 @@ class Warp:
     block: int
     pc: int = 0
     at_barrier: bool = False
+    waits_for_mates: bool = False  # at a barrier that not all of its threads reached: never over
     writes: dict[str, tuple[int, bool]] = field(default_factory=dict)  # register: (ready cycle, by memory)
     flights: list[tuple[int, bool]] = field(default_factory=list)
 
@@ -43,6 +46,9 @@ def step_through(
     unit_free: dict[object, int] = {}
     last = [-1] * schedulers
     loads: list[int] = []
+    mine = [list(range(s, len(programs), schedulers)) for s in range(schedulers)]
+    pool = [own[:POOL] for own in mine]
+    outside = [own[POOL:] for own in mine]
     run = Run()
 
     def unit(w: int) -> object:
@@ -79,15 +85,38 @@ def step_through(
             return word, end
         return None
 
+    def parked(w: int, t: int) -> bool:
+        """Whether warp w waits for a barrier or a load, or has nothing left: two_level sends it out."""
+        warp = warps[w]
+        if warp.at_barrier or warp.pc == len(warp.program):
+            return True
+        if warp.program[warp.pc].unit == "bar":
+            return False
+        return any(ready > t and by_memory for ready, by_memory in operands(w))
+
+    def settle(s: int, t: int) -> None:
+        for w in sorted(pool[s]):
+            if parked(w, t):
+                pool[s].remove(w)
+                outside[s].append(w)
+        for w in list(outside[s]):
+            if len(pool[s]) < POOL and not parked(w, t):
+                outside[s].remove(w)
+                pool[s].append(w)
+
     def choose(able: list[int], s: int) -> int:
-        if policy == "lrr":
+        if policy in ("lrr", "two_level"):
             return min([w for w in able if w > last[s]] or able)
         if policy in ("gto", "gty") and last[s] in able:
             return last[s]
         return max(able) if policy == "gty" else min(able)
 
+    def stuck() -> bool:
+        """Whether nothing can ever issue again: every warp has finished or stands at a barrier."""
+        return all(w.at_barrier or w.pc == len(w.program) for w in warps)
+
     t = 0
-    while any(w.pc < len(w.program) for w in warps):
+    while not stuck():
         state = [""] * len(warps)
         until = [-1] * len(warps)
         pcs = [w.pc for w in warps]
@@ -95,9 +124,14 @@ def step_through(
         arrived_now = []
         for s in range(schedulers):
             able = []
+            if policy == "two_level":
+                settle(s, t)
             for w in range(s, len(warps), schedulers):
                 reason = waits(w, t)
-                if reason is None:
+                operands_there = reason is None or reason[0] in ("unit", "limit")
+                if policy == "two_level" and operands_there and w not in pool[s]:
+                    state[w] = "pending"
+                elif reason is None:
                     state[w] = "ready"
                     able.append(w)
                 else:
@@ -123,9 +157,15 @@ def step_through(
             warp.pc += 1
         for w in arrived_now:
             warps[w].at_barrier = True
+            threads = max(i.lanes for i in warps[w].program)
+            warps[w].waits_for_mates = warps[w].program[warps[w].pc - 1].lanes < threads
         for block in {w.block for w in warps}:
-            members = [w for w, warp in enumerate(warps) if warp.block == block]
-            if members and all(warps[w].at_barrier for w in members):
+            members = [
+                w
+                for w, warp in enumerate(warps)
+                if warp.block == block and (warp.at_barrier or warp.pc < len(warp.program))
+            ]
+            if all(warps[w].at_barrier and not warps[w].waits_for_mates for w in members):
                 for w in members:
                     warps[w].at_barrier = False
                     if state[w] == "barrier":
@@ -135,6 +175,7 @@ def step_through(
         run.pc.append(pcs)
         run.until.append(until)
         t += 1
+    run.cycles += any(w.at_barrier for w in warps)  # a deadlock shows for one cycle more
     while t < run.cycles:  # everything has issued; what is in flight lands
         run.issued.append([-1] * schedulers)
         ends = [waits(w, t) for w in range(len(warps))]

@@ -31,18 +31,31 @@ def instructions() -> st.SearchStrategy[Instruction]:
 
 @st.composite
 def runs(draw: st.DrawFn) -> dict[str, Any]:
-    """Arguments of `simulate`: a few distinct programs spread over warps and blocks, barriers matched."""
+    """Arguments of `simulate`: a few distinct programs spread over warps and blocks, barriers as they fall.
+
+    Programs of one block mostly have the same number of barriers, sometimes not; now and then a barrier is
+    one that only some of a warp's threads reach.
+    """
     n_blocks = draw(st.integers(1, 3))
+    uneven = draw(st.sampled_from((False, False, True)))
+    lanes = st.sampled_from((32, 32, 32, 32, 16)) if draw(st.sampled_from((False, True))) else st.just(32)
+    barrier = st.builds(Instruction, unit=st.just("bar"), lanes=lanes)
     programs: list[Sequence[Instruction]] = []
     blocks: list[int] = []
     for block in range(n_blocks):
         bars = draw(st.integers(0, 3))
         piece = st.lists(instructions(), max_size=7)
-        distinct = [
-            [i for part in range(bars + 1) for i in [*draw(piece), *([simt.bar()] if part < bars else [])]]
-            for _ in range(draw(st.integers(1, 3)))
-        ]
-        warps = draw(st.lists(st.sampled_from(distinct), min_size=1, max_size=5))
+        distinct = []
+        for _ in range(draw(st.integers(1, 3))):
+            own = draw(st.integers(0, 3)) if uneven else bars
+            distinct.append(
+                [
+                    i
+                    for part in range(own + 1)
+                    for i in [*draw(piece), *([draw(barrier)] if part < own else [])]
+                ]
+            )
+        warps = draw(st.lists(st.sampled_from(distinct), min_size=1, max_size=draw(st.sampled_from((5, 12)))))
         programs += warps
         blocks += [block] * len(warps)
     if not any(programs):
@@ -78,13 +91,20 @@ def check_laws(trace: WarpTrace) -> None:
     code = {word: k for k, word in enumerate(simt.STATES)}
     issues = trace.state == code["issues"]
 
-    # Every instruction issues once, in order; a scheduler issues one of its own warps at a time.
-    assert trace.issue_count == sum(map(len, trace.programs)) == int((trace.issued >= 0).sum())
+    # Every instruction issues once, in order, unless a barrier never opens; a scheduler issues one of its own
+    # warps at a time.
+    assert trace.issue_count == int((trace.issued >= 0).sum())
+    stuck = trace.state[-1] == code["barrier"]
+    assert bool(stuck.any()) == (trace.deadlock is not None)
     for w, program in enumerate(trace.programs):
         cycles = np.flatnonzero(issues[:, w])
-        assert trace.pc[cycles, w].tolist() == list(range(len(program)))
+        assert trace.pc[cycles, w].tolist() == list(range(len(cycles)))
         assert (trace.issued[cycles, w % S] == w).all()
-        assert trace.lanes[cycles, w].tolist() == [i.lanes for i in program]
+        assert trace.lanes[cycles, w].tolist() == [i.lanes for i in program[: len(cycles)]]
+        assert len(cycles) == len(program) or stuck[w]
+        if stuck[w]:
+            assert program[len(cycles) - 1].unit == "bar"
+            assert f"Block {trace.blocks[w]} never ends" in str(trace.deadlock)
         assert not trace.lanes[~issues[:, w], w].any()
 
     # A slot goes empty only when none of the scheduler's warps could use it.
@@ -108,13 +128,20 @@ def check_laws(trace: WarpTrace) -> None:
         if trace.max_outstanding is not None:
             assert sum(r[0] < t < r[3] for r in requests) < trace.max_outstanding
 
-    # Barriers: nobody of a block goes on before the cycle after its last arrival.
+    # Barriers: nobody of a block goes on before all that have not exited have arrived, with all their threads.
     bars = [[pc for pc, i in enumerate(p) if i.unit == "bar"] for p in trace.programs]
-    for block in set(trace.blocks):
-        mates = [w for w in range(W) if trace.blocks[w] == block]
-        for k in range(len(bars[mates[0]])):
-            opens = max(at[w, bars[w][k]] for w in mates) + 1
-            assert all(at.get((w, bars[w][k] + 1), opens) >= opens for w in mates)
+    for w in range(W):
+        mates = [v for v in range(W) if trace.blocks[v] == trace.blocks[w] and trace.programs[v]]
+        for k, pc in enumerate(bars[w]):
+            after = at.get((w, pc + 1))
+            if after is None:
+                continue
+            for v in mates:
+                reached = bars[v][k] if k < len(bars[v]) else len(trace.programs[v]) - 1
+                assert at[v, reached] < after
+                if k < len(bars[v]):
+                    threads = max(i.lanes for i in trace.programs[v])
+                    assert trace.programs[v][reached].lanes == threads
 
     # Waits end when they say: an operand's exactly then, any other not before.
     for t, w in np.argwhere(trace.until >= 0).tolist():
@@ -127,3 +154,12 @@ def check_laws(trace: WarpTrace) -> None:
         assert (trace.state[t:end, w] == trace.state[t, w]).all() or word in ("unit", "limit")
     assert ((trace.until >= 0) | ~np.isin(trace.state, [code["memory"], code["result"]])).all()
     assert (trace.state == code["finished"])[:, [not p for p in trace.programs]].all()
+
+    # Outside the pool: only under two_level, and only while six of its scheduler's warps are inside.
+    pending = trace.state == code["pending"]
+    assert not pending.any() or trace.policy == "two_level"
+    for s in range(S):
+        inside = np.isin(
+            trace.state[:, s::S], [code[c] for c in ("issues", "ready", "unit", "limit", "result")]
+        )
+        assert (inside.sum(axis=1)[pending[:, s::S].any(axis=1)] >= 6).all()

@@ -12,7 +12,7 @@ from simt_programs import check_against_naive, check_laws, runs
 from test_simt_reference import SCHEDULING, check_row
 
 from pulsewarp import simt
-from pulsewarp.simt import _engine, _policy, _states
+from pulsewarp.simt import _compiled, _engine, _policy, _states
 
 
 def fuzz() -> None:
@@ -26,7 +26,7 @@ def fuzz() -> None:
 
 
 def laws() -> None:
-    """Laws alone, without the stepper: three programs that lean on every rule."""
+    """Laws alone, without the stepper: programs that lean on every rule."""
     load = simt.Instruction("mem", 9, 2, "r4", (), "LDG")
     add = simt.Instruction("alu", 4, 1, "r5", ("r4", "r5"), "FFMA")
     program = (load, add, simt.bar(), add, load, simt.bar(), add)
@@ -34,6 +34,8 @@ def laws() -> None:
         for schedulers in (1, 2, 4):
             late = (*program[:1], *[add] * 9, *program[1:])
             check_laws(simt.simulate([program] * 5 + [late] * 3, schedulers=schedulers, policy=policy))
+            short = (load, add, simt.bar(), add)
+            check_laws(simt.simulate([program] * 5 + [short] * 3, schedulers=schedulers, policy=policy))
 
 
 def reference() -> None:
@@ -58,32 +60,59 @@ Fault = tuple[str, str, str, Checks]  # its name, what stands there, what is put
 ENGINE: list[Fault] = [
     (
         "two issues in a cycle",
-        "for s, masks in numbered:",
-        "for s, masks in numbered * 2:",
+        "for s, masks, bits in numbered:",
+        "for s, masks, bits in numbered * 2:",
         (laws, fuzz),
     ),
     (
         "a barrier released one warp early",
-        "if len(arrivals) < in_block[blocks[w]]:",
-        "if len(arrivals) < in_block[blocks[w]] - 1:",
+        "if not arrivals or len(arrivals) < in_block[block]:",
+        "if not arrivals or len(arrivals) < in_block[block] - 1:",
         (laws, fuzz),
     ),
     (
+        "a barrier opened in the cycle of its last arrival",
+        "wake = max([t + 1, *[times",
+        "wake = max([t, *[times",
+        (laws, fuzz),
+    ),
+    (
+        "a barrier that waits for warps that have exited",
+        """                unfinished -= 1
+                in_block[block] -= 1
+            elif""",
+        """                unfinished -= 1
+            elif""",
+        (laws, fuzz),
+    ),
+    (
+        "a barrier that some threads miss counts as reached",
+        "interval = -1 if shut[pc] else 0",
+        "interval = 0",
+        (fuzz,),
+    ),
+    (
         "a result one cycle early",
-        "scoreboard[dst] = t + latency",
-        "scoreboard[dst] = t + latency - 1",
+        "delay = latency[pc]",
+        "delay = max(1, latency[pc] - 1)",
         (laws, fuzz, reference),
     ),
     (
-        "an operand not waited for",
-        "if scoreboard[b] > wake:",
+        "an older operand not waited for",
+        "if times[pc] + latency > wake:",
         "if False:",
-        (laws, fuzz, reference),
+        (laws, fuzz),
     ),
     (
-        "a fourth operand not waited for",
-        "for register in more:",
-        "for register in ():",
+        "seven warps in the pool",
+        "room = ACTIVE_WARPS - ",
+        "room = 1 + ACTIVE_WARPS - ",
+        (fuzz,),
+    ),
+    (
+        "who waits for a load stays in the pool",
+        "pools[s].parked |= bit\n                            unparking",
+        "pools[s].parked |= 0\n                            unparking",
         (fuzz,),
     ),
     (
@@ -118,16 +147,16 @@ def test_a_fault_in_the_loop_is_seen(
             check()
 
 
-def from_the_lowest(eligible: int, last: int) -> int:
-    return _policy.oldest(eligible, last)
-
-
+RIGHT = dict(_policy.POLICIES)
+YOUNGEST = _policy.Policy(follow=0, youngest_first=True)
 POLICIES = [
-    ("lrr starts from the lowest always", "lrr", from_the_lowest, (fuzz, reference)),
-    ("gto and gty swapped", "gto", _policy.greedy_then_youngest, (fuzz, reference)),
-    ("gty and gto swapped", "gty", _policy.greedy_then_oldest, (fuzz, reference)),
-    ("gto is not greedy", "gto", _policy.oldest, (fuzz, reference)),
-    ("oldest takes the youngest", "oldest", _policy.youngest, (fuzz, reference)),
+    ("lrr starts from the lowest always", "lrr", RIGHT["oldest"], (fuzz, reference)),
+    ("lrr may issue the same warp again", "lrr", _policy.Policy(follow=-1), (fuzz, reference)),
+    ("gto and gty swapped", "gto", RIGHT["gty"], (fuzz, reference)),
+    ("gty and gto swapped", "gty", RIGHT["gto"], (fuzz, reference)),
+    ("gto is not greedy", "gto", RIGHT["oldest"], (fuzz, reference)),
+    ("oldest takes the youngest", "oldest", YOUNGEST, (fuzz, reference)),
+    ("two_level without a pool", "two_level", RIGHT["lrr"], (fuzz,)),
 ]
 
 
@@ -147,8 +176,8 @@ def test_a_fault_in_a_policy_is_seen(
 STATES: list[Fault] = [
     (
         "a barrier shown open one cycle early",
-        "block: [max(column) + 1 for",
-        "block: [max(column) for",
+        "for w in mates) + 1\n",
+        "for w in mates)\n",
         (fuzz,),
     ),
     (
@@ -177,6 +206,34 @@ def test_a_fault_in_the_states_is_seen(
     monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, checks: Checks
 ) -> None:
     plant(monkeypatch, _states, right, wrong)
+    for check in checks:
+        with pytest.raises(AssertionError):
+            check()
+
+
+COMPILED: list[Fault] = [
+    (
+        "an operand counts as there one instruction too early",
+        "if latency[p] > pc - p:",
+        "if latency[p] > pc - p + 1:",
+        (fuzz,),
+    ),
+    (
+        "an operand waited for once is forgotten before it is there",
+        "pending.discard(p)",
+        "pending.clear()",
+        (fuzz,),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "checks"), [f[1:] for f in COMPILED], ids=[f[0] for f in COMPILED]
+)
+def test_a_fault_in_what_is_settled_beforehand_is_seen(
+    monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, checks: Checks
+) -> None:
+    plant(monkeypatch, _compiled, right, wrong)
     for check in checks:
         with pytest.raises(AssertionError):
             check()

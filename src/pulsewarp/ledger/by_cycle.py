@@ -207,7 +207,9 @@ def warp(trace: WarpTrace) -> WarpLedger:
     by_reason = {
         word: (idle & (blamed == code)).sum(axis=1)
         for code, word in enumerate(STATES)
-        if word not in ("issues", "ready")  # with a warp ready, no slot is lost
+        # With a warp ready no slot is lost; one outside the pool is there only when six are inside, and of
+        # these each waits for something whose end is known.
+        if word not in ("issues", "ready", "pending")
     }
     return WarpLedger(
         slots=_total(np.full(T, S)),

@@ -1,114 +1,191 @@
 """When each instruction of each warp issues: the exact model PW-0, skipping the cycles in which nothing can.
 
-The loop keeps, for every scheduler, bit masks of the warps whose operands are there, and a heap of the
-cycles at which others wake up. It records nothing but issue cycles: everything else a trace shows
-(states, waits, program counters) follows from those and is derived in `_states`. `run` is one long
-function, because calls inside its loop would cost more than the work they name.
+The loop keeps, for every scheduler, bit masks of the warps whose operands are there, and the cycles at
+which others wake up. It records nothing but issue cycles: everything else a trace shows (states, waits,
+program counters) follows from those and is derived in `_states`. `run` is one long function, because
+calls inside its loop would cost more than the work they name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
-from pulsewarp.simt import _policy
-from pulsewarp.simt._instruction import Instruction
+from pulsewarp.simt._compiled import Compiled
+from pulsewarp.simt._policy import ACTIVE_WARPS, Policy
 
 # One compiled instruction, linked to the one after it (None at the end), since a warp only ever moves on:
-#   queue     where a warp waits that has this instruction next: 0 for units that are always free by the
-#             next cycle, else the number of a unit that can be busy
-#   interval  cycles its unit is taken (0 for a barrier)
-#   latency   cycles until the result
-#   dst       register written; the last register is a dummy for instructions that write none
-#   a, b, c, more  registers that must be ready for the *next* instruction: its sources and destination,
-#             three of them unpacked because that is faster; register 0 is always ready and fills gaps
+#   plain     the unit is free again in the next cycle and the warp can issue again then, on a unit of that
+#             kind: nothing to note but the cycle
 #   next      the next Step or None; Any, because run-time type checkers stumble over recursive types
-Step = tuple[int, int, int, int, int, int, int, tuple[int, ...], Any]
-ALWAYS_READY = 0
+#   queue     where a warp waits that has this instruction next: ALWAYS_FREE for units that are free by the
+#             next cycle, MEMORY, or the number of a unit that can be busy
+#   interval  cycles its unit is taken; 0 for a barrier, -1 for one that not all of the warp's threads reach
+#   delay     cycles until the next instruction can have what this one leaves it
+#   older     (pc, latency) of earlier instructions that the next one may have to wait for as well
+#   loads     of these, this one included, those that load: two_level parks a warp that waits for them
+Step = tuple[bool, Any, int, int, int, int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+ALWAYS_FREE = 0
 MEMORY = 1  # queue number of the one unit that the schedulers share
 
 
-def queues(programs: Sequence[Sequence[Instruction]]) -> dict[str, int]:
-    """Return the queue number of each unit that can be busy: memory, and units with an interval above 1."""
-    slow = {i.unit for p in programs for i in p if i.unit not in ("mem", "bar") and i.interval > 1}
-    return {"mem": MEMORY} | {unit: MEMORY + 1 + k for k, unit in enumerate(sorted(slow))}
+@dataclass(eq=False, slots=True)
+class Pool:
+    """The warps of one scheduler under two_level: those it may issue, and those that queue to get in."""
+
+    active: int
+    outside: int
+    queue: list[int]
+    parked: int
+    moves: list[tuple[int, int, bool]] = field(default_factory=list)  # (cycle, bit, in or out)
+
+    def settle(self, t: int) -> None:
+        """Send parked warps out, in order of their bits; let in those who queued longest and are not parked."""
+        gone = self.active & self.parked
+        while gone:
+            bit = gone & -gone
+            gone ^= bit
+            self.active ^= bit
+            self.outside |= bit
+            self.queue.append(bit)
+            self.moves.append((t, bit, False))
+        room = ACTIVE_WARPS - self.active.bit_count()
+        if room > 0 and self.outside & ~self.parked:
+            for bit in [bit for bit in self.queue if not bit & self.parked][:room]:
+                self.queue.remove(bit)
+                self.outside ^= bit
+                self.active |= bit
+                self.moves.append((t, bit, True))
 
 
-def compile_program(program: Sequence[Instruction], queue: dict[str, int]) -> tuple[Step | None, int]:
-    """Return the program's first step (None when it is empty), and how many registers its steps use."""
-    names = {register: ALWAYS_READY + 1 + k for k, register in enumerate(dict.fromkeys(_touched(program)))}
-    dummy = len(names) + 1
+def queues(programs: Sequence[Compiled], units: Sequence[str]) -> list[int]:
+    """Return the queue of each unit, by its number."""
+    slow = {u for c in programs for u in c.unit[c.interval > 1].tolist()}
+    numbers = []
+    for u, unit in enumerate(units):
+        if unit == "mem":
+            numbers.append(MEMORY)
+        elif u in slow:
+            numbers.append(MEMORY + 1 + sum(v < u and units[v] != "mem" for v in slow))
+        else:
+            numbers.append(ALWAYS_FREE)
+    return numbers
+
+
+def link(compiled: Compiled, queue: Sequence[int]) -> Step | None:
+    """Return the program's first step, None when it is empty."""
     step: Step | None = None
-    needed: list[int] = []
-    for i in reversed(program):
-        a, b, c, *more = needed + [ALWAYS_READY] * (3 - len(needed))
-        dst = dummy if i.dst is None else names[i.dst]
-        interval = 0 if i.unit == "bar" else i.interval
-        step = (queue.get(i.unit, 0), interval, i.latency, dst, a, b, c, tuple(more), step)
-        needed = [names[register] for register in dict.fromkeys(_touched([i]))]
-    return step, dummy + 1
-
-
-def _touched(program: Sequence[Instruction]) -> list[str]:
-    """Return the registers that must be ready: sources and destinations."""
-    return [r for i in program for r in (*i.srcs, *([] if i.dst is None else [i.dst]))]
+    latency = compiled.latency.tolist()
+    bars, shut = compiled.is_bar.tolist(), compiled.misses_threads.tolist()
+    loads = compiled.is_memory.tolist()
+    waits = ((), *reversed(compiled.waits))  # of the instruction after each, counted from the end
+    columns = zip(
+        reversed(compiled.unit.tolist()),
+        reversed(compiled.interval.tolist()),
+        waits,
+        strict=False,  # the first instruction's own waits are nobody's
+    )
+    pc = len(latency)
+    for unit, interval, needed in columns:
+        pc -= 1
+        q = queue[unit]
+        if bars[pc]:
+            interval = -1 if shut[pc] else 0
+        delay = 1
+        older: tuple[tuple[int, int], ...] = ()
+        loaded: tuple[tuple[int, int], ...] = ()
+        if needed:
+            if pc in needed:
+                delay = latency[pc]
+            if needed != (pc,):
+                older = tuple([(p, latency[p]) for p in needed if p != pc])
+            loaded = tuple([(p, latency[p]) for p in needed if loads[p]])
+        plain = (
+            q == ALWAYS_FREE
+            and delay == 1
+            and interval > 0
+            and not older
+            and step is not None
+            and step[2] == ALWAYS_FREE
+        )
+        step = (plain, step, q, interval, latency[pc], delay, older, loaded)
+    return step
 
 
 def run(
-    programs: Sequence[Sequence[Instruction]],
+    programs: Sequence[Compiled],
+    units: Sequence[str],
     blocks: Sequence[int],
     schedulers: int,
-    policy: str,
+    policy: Policy,
     max_outstanding: int | None,
     last_cycle: int,
-) -> list[list[int]]:
-    """Return the issue cycles of every warp's instructions, in program order.
+) -> tuple[list[list[int]], list[Pool] | None]:
+    """Return the issue cycles of every warp's instructions, in program order, and the pools of two_level.
+
+    A warp that stands at a barrier that never opens has fewer issues than its program has instructions.
 
     Raises
     ------
     OverflowError
         When an issue would come after `last_cycle`.
     """
-    pick = _policy.POLICIES[policy]
-    queue = queues(programs)
-    compiled: dict[int, tuple[Step | None, int]] = {}
-    for program in programs:
-        if id(program) not in compiled:  # each distinct program is compiled once
-            compiled[id(program)] = compile_program(program, queue)
-    steps = [compiled[id(program)][0] for program in programs]  # what each warp issues next
-    registers = [[0] * compiled[id(program)][1] for program in programs]  # the cycle each one is ready
+    distinct = {id(c): c for c in programs}
+    queue = queues(list(distinct.values()), units)
+    first = {key: link(c, queue) for key, c in distinct.items()}
+    steps = [first[id(c)] for c in programs]  # what each warp issues next
     issues: list[list[int]] = [[] for _ in programs]
 
-    n_queues = len(queue) + 1
+    n_queues = max([MEMORY, *queue]) + 1
     slow = range(MEMORY + 1, n_queues)
-    # Bit masks of the warps that have their operands, by scheduler and queue.
+    # Bits of the warps that have their operands, by scheduler and queue.
     ready = [[0] * n_queues for _ in range(schedulers)]
     ready_of = [ready[w % schedulers] for w in range(len(programs))]
-    bit_of = [1 << w // schedulers for w in range(len(programs))]
-    numbered = list(enumerate(ready))
-    last = [-1] * schedulers
+    numbered = []
+    bit_of = [0] * len(programs)
+    for s in range(schedulers):
+        mine = range(s, len(programs), schedulers)
+        bits = {1 << k: w for k, w in enumerate(reversed(mine) if policy.youngest_first else mine)}
+        for bit, w in bits.items():
+            bit_of[w] = bit
+        numbered.append((s, ready[s], bits))
+    favoured = [-1] * schedulers
+    follow = policy.follow
     memory_free = 0
     free = [[0] * n_queues for _ in range(schedulers)]
     landing: list[int] = []  # heap of the cycles at which loads in flight land
     waking: dict[int, list[int]] = {}  # warps by the cycle in which they have their operands
-    wake_cycles: list[int] = []  # heap of its keys
-    in_block = {block: blocks.count(block) for block in set(blocks)}
-    # Who stands at the block's barrier, with the registers its next instruction needs.
-    arrived: dict[int, list[tuple[int, int, int, int, tuple[int, ...]]]] = {block: [] for block in in_block}
+    unparking: dict[int, list[int]] = {}  # and by the cycle in which the wait for loads or a barrier is over
+    # Warps of each block that have not exited, and those of them that stand at its barrier.
+    in_block = dict.fromkeys(blocks, 0)
+    arrived: dict[int, list[tuple[int, Any, Any, Any]]] = {block: [] for block in in_block}
     unfinished = 0
     for w, step in enumerate(steps):
         if step is not None:
             unfinished += 1
-            ready_of[w][step[0]] |= bit_of[w]
+            in_block[blocks[w]] += 1
+            ready_of[w][step[2]] |= bit_of[w]
+    pools = None
+    if policy.pools:
+        pools = []
+        for _, _, bits in numbered:
+            order = list(bits)
+            active, rest = order[:ACTIVE_WARPS], order[ACTIVE_WARPS:]
+            parked = sum(bit for bit in order if steps[bits[bit]] is None)
+            pools.append(Pool(sum(active), sum(rest), rest, parked))
 
     t = 0
     while True:
-        while wake_cycles and wake_cycles[0] <= t:
-            for w in waking.pop(heappop(wake_cycles)):
-                ready_of[w][steps[w][0]] |= bit_of[w]  # type: ignore[index]  # a waking warp has a next step
+        if t in waking:
+            for w in waking.pop(t):
+                ready_of[w][steps[w][2]] |= bit_of[w]  # type: ignore[index]  # a waking warp has a next step
+        if t in unparking:
+            for w in unparking.pop(t):
+                pools[w % schedulers].parked ^= bit_of[w]
         idle = True
-        for s, masks in numbered:
+        for s, masks, bits in numbered:
             eligible = masks[0]
             if masks[MEMORY] and memory_free <= t:
                 if max_outstanding is None:
@@ -121,71 +198,95 @@ def run(
             for q in slow:
                 if masks[q] and free[s][q] <= t:
                     eligible |= masks[q]
+            if pools is not None:
+                pool = pools[s]
+                if pool.active & pool.parked or pool.outside & ~pool.parked:
+                    pool.settle(t)
+                eligible &= pool.active
             if not eligible:
                 continue
 
             idle = False
-            last[s] = mine = pick(eligible, last[s])
-            w = mine * schedulers + s
-            q, interval, latency, dst, a, b, c, more, after = steps[w]  # type: ignore[misc]  # as above
+            bit = eligible & favoured[s] or eligible
+            bit &= -bit
+            favoured[s] = bit * follow
+            w = bits[bit]
+            plain, after, q, interval, latency, delay, older, loads = steps[w]  # type: ignore[misc]  # as above
             steps[w] = after
-            issues[w].append(t)
-            masks[q] ^= 1 << mine
-            if after is None:
-                unfinished -= 1
-            if interval:
-                scoreboard = registers[w]
-                scoreboard[dst] = t + latency
-                if q:
-                    if q == MEMORY:
-                        memory_free = t + interval
-                        if max_outstanding is not None:
-                            heappush(landing, t + latency)
+            times = issues[w]
+            times.append(t)
+            if plain:
+                continue
+            if interval > 1 or q:
+                if q == MEMORY:
+                    memory_free = t + interval
+                    if max_outstanding is not None:
+                        heappush(landing, t + latency)
+                elif q:
+                    free[s][q] = t + interval
+            if after is not None and interval > 0:
+                wake = t + delay
+                for pc, latency in older:
+                    if times[pc] + latency > wake:
+                        wake = times[pc] + latency
+                if wake > t + 1:
+                    masks[q] ^= bit
+                    if wake in waking:
+                        waking[wake].append(w)
                     else:
-                        free[s][q] = t + interval
-                if after is None:
-                    continue
-                wake = scoreboard[a]
-                if scoreboard[b] > wake:
-                    wake = scoreboard[b]
-                if scoreboard[c] > wake:
-                    wake = scoreboard[c]
-                for register in more:
-                    if scoreboard[register] > wake:
-                        wake = scoreboard[register]
-                if wake <= t + 1:
-                    masks[after[0]] |= 1 << mine  # its scheduler has decided for this cycle
-                elif wake in waking:
-                    waking[wake].append(w)
-                else:
-                    waking[wake] = [w]
-                    heappush(wake_cycles, wake)
+                        waking[wake] = [w]
+                    if loads and pools is not None:
+                        end = max([times[pc] + latency for pc, latency in loads])
+                        if end > t + 1:
+                            pools[s].parked |= bit
+                            unparking.setdefault(end, []).append(w)
+                elif after[2] != q:
+                    masks[q] ^= bit
+                    masks[after[2]] |= bit  # its scheduler has decided for this cycle
                 continue
 
-            # A barrier. Whoever arrives first waits, whoever arrives last lets all go on in the next cycle,
-            # not before: another scheduler may still have to decide in this one.
-            arrivals = arrived[blocks[w]]
-            arrivals.append((w, a, b, c, more))
-            if len(arrivals) < in_block[blocks[w]]:
+            # A barrier, or the warp's last instruction.
+            masks[q] ^= bit
+            if pools is not None:
+                pools[s].parked |= bit
+            block = blocks[w]
+            if interval > 0:
+                unfinished -= 1
+                in_block[block] -= 1
+            elif interval == 0:
+                arrived[block].append((w, after, older, loads))
+            # Whoever arrives last, or exits last of those missing, lets all go on in the next cycle, not
+            # before: another scheduler may still have to decide in this one.
+            arrivals = arrived[block]
+            if not arrivals or len(arrivals) < in_block[block]:
                 continue
-            arrived[blocks[w]] = []
-            for v, a, b, c, more in arrivals:
-                if steps[v] is not None:
-                    scoreboard = registers[v]
-                    wake = max(t + 1, *[scoreboard[register] for register in (a, b, c, *more)])
-                    if wake in waking:
-                        waking[wake].append(v)
-                    else:
-                        waking[wake] = [v]
-                        heappush(wake_cycles, wake)
+            arrived[block] = []
+            for v, after, older, loads in arrivals:
+                if after is None:
+                    unfinished -= 1
+                    in_block[block] -= 1
+                    continue
+                times = issues[v]
+                wake = max([t + 1, *[times[pc] + latency for pc, latency in older]])
+                waking.setdefault(wake, []).append(v)
+                if pools is not None:
+                    end = max([t + 1, *[times[pc] + latency for pc, latency in loads]])
+                    unparking.setdefault(end, []).append(v)
 
         if not unfinished:
-            return issues
-        if idle:
-            # Nothing could issue: nothing can until a warp wakes, a busy unit frees or a load lands.
-            times = [memory_free, *(free[s][q] for s in range(schedulers) for q in slow), *landing[:1]]
-            t = min([c for c in times if c > t] + wake_cycles[:1])
-        else:
+            return issues, pools
+        if not idle:
             t += 1
+        else:
+            # Nothing could issue: nothing can until a warp wakes, a busy unit frees or a load lands.
+            times = [min(cycles) for cycles in (waking, unparking) if cycles]
+            for s, masks, _ in numbered:
+                if masks[MEMORY]:
+                    times += [memory_free, *landing[:1]]
+                times += [free[s][q] for q in slow if masks[q]]
+            times = [cycle for cycle in times if cycle > t]
+            if not times:  # warps stand at a barrier that never opens
+                return issues, pools
+            t = min(times)
         if t > last_cycle:
             raise OverflowError

@@ -1,52 +1,44 @@
 """Which of its eligible warps a scheduler issues: the whole difference between the policies.
 
-A scheduler's own warps are numbered 0, 1, 2, ... from the oldest (the lowest warp id). `eligible` has
-one bit for each of them and is never 0; `last` is the one it issued last, -1 before the first.
+A scheduler's own warps are bits of a number, the warp preferred on equal terms lowest. `eligible` has the
+bits of those that could issue and is never 0; `favoured` the bits of those that go before all others. What
+is issued is the lowest bit that is favoured, or the lowest of all; `follow` then says who is favoured next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+
+# Warps a scheduler of `two_level` holds in its active pool, as in Accel-Sim's `two_level_active:6:0:1`.
+ACTIVE_WARPS = 6
 
 
-def oldest(eligible: int, last: int) -> int:
-    """Return the oldest eligible warp."""
-    return (eligible & -eligible).bit_length() - 1
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy as numbers, so that the loop over cycles has one form for all of them.
 
+    Parameters
+    ----------
+    follow : int
+        The bit just issued times this is favoured next: -2 makes it every bit above (round robin), 1 the
+        same bit (greedy), 0 none.
+    youngest_first : bool
+        The youngest warp has the lowest bit, not the oldest.
+    pools : bool
+        Only warps of an active pool can be issued (`two_level`).
+    """
 
-def youngest(eligible: int, last: int) -> int:
-    """Return the youngest eligible warp."""
-    return eligible.bit_length() - 1
+    follow: int
+    youngest_first: bool = False
+    pools: bool = False
 
-
-def loose_round_robin(eligible: int, last: int) -> int:
-    """Return the first eligible warp after the last issued one, going round."""
-    after = eligible >> (last + 1) << (last + 1)
-    first = after or eligible
-    return (first & -first).bit_length() - 1
-
-
-def greedy_then_oldest(eligible: int, last: int) -> int:
-    """Return the last issued warp if it is eligible, else the oldest."""
-    if last >= 0 and eligible >> last & 1:
-        return last
-    return (eligible & -eligible).bit_length() - 1
-
-
-def greedy_then_youngest(eligible: int, last: int) -> int:
-    """Return the last issued warp if it is eligible, else the youngest."""
-    if last >= 0 and eligible >> last & 1:
-        return last
-    return eligible.bit_length() - 1
-
-
-Policy = Callable[[int, int], int]
 
 POLICIES: dict[str, Policy] = {
-    "lrr": loose_round_robin,
-    "gto": greedy_then_oldest,
-    "gty": greedy_then_youngest,
-    "oldest": oldest,
+    "lrr": Policy(follow=-2),
+    "gto": Policy(follow=1),
+    "gty": Policy(follow=1, youngest_first=True),
+    "oldest": Policy(follow=0),
+    "two_level": Policy(follow=-2, pools=True),
 }
 
 POLICY_NAMES = {
@@ -54,4 +46,5 @@ POLICY_NAMES = {
     "gto": "greedy then oldest",
     "gty": "greedy then youngest",
     "oldest": "oldest first",
+    "two_level": "two levels, round robin",
 }

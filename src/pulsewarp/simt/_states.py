@@ -8,6 +8,7 @@ the last stage need a closer look.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsewarp.simt._instruction import Instruction
+from pulsewarp.simt._compiled import Compiled, Ints
+from pulsewarp.simt._engine import Pool
+from pulsewarp.simt._policy import ACTIVE_WARPS
 
-STATES = ("issues", "ready", "unit", "memory", "result", "barrier", "limit", "finished")
-ISSUES, READY, UNIT, MEMORY, RESULT, BARRIER, LIMIT, FINISHED = range(len(STATES))
+STATES = ("issues", "ready", "unit", "memory", "result", "barrier", "limit", "finished", "pending")
+ISSUES, READY, UNIT, MEMORY, RESULT, BARRIER, LIMIT, FINISHED, PENDING = range(len(STATES))
 
 # While states are made: `_ASKS + u` has its operands and wants unit number u.
 _ASKS = len(STATES)
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,130 +43,129 @@ class Log:
     cycles: int
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A program's fields as columns, and which earlier instructions each one waits for."""
-
-    latency: Ints
-    interval: Ints
-    unit: Ints
-    lanes: Ints
-    is_bar: NDArray[np.bool_]
-    is_memory: NDArray[np.bool_]
-    producers: Ints  # (n, widest), -1 for none
-
-    @classmethod
-    def of(cls, program: Sequence[Instruction], units: Sequence[str]) -> Table:
-        writer: dict[str, int] = {}
-        producers: list[list[int]] = []
-        for pc, i in enumerate(program):
-            touched = (*i.srcs, *([i.dst] if i.dst is not None else []))
-            # The last writer is enough: it could only issue when the register's earlier value was there.
-            producers.append(sorted({writer[r] for r in touched if r in writer}))
-            if i.dst is not None:
-                writer[i.dst] = pc
-        wide = max([1, *map(len, producers)])
-        number = {unit: k for k, unit in enumerate(units)}
-        return cls(
-            latency=np.array([i.latency for i in program], np.int64),
-            interval=np.array([i.interval for i in program], np.int64),
-            unit=np.array([number[i.unit] for i in program], np.int64),
-            lanes=np.array([i.lanes for i in program], np.int64),
-            is_bar=np.array([i.unit == "bar" for i in program], np.bool_),
-            is_memory=np.array([i.unit == "mem" for i in program], np.bool_),
-            producers=np.array([p + [-1] * (wide - len(p)) for p in producers], np.int64).reshape(-1, wide),
-        )
-
-
-def log(programs: Sequence[Sequence[Instruction]], schedulers: int, issues: Sequence[Sequence[int]]) -> Log:
+def log(
+    programs: Sequence[Compiled], units: tuple[str, ...], schedulers: int, issues: Sequence[Sequence[int]]
+) -> Log:
     """Return every issue of a run as columns, ordered by cycle and scheduler."""
-    units = tuple(sorted({i.unit for program in programs for i in program}))
-    tables = _tables(programs, units)
-    counts = [len(program) for program in programs]
-    cycle = np.fromiter((t for times in issues for t in times), np.int64, sum(counts))
+    counts = [len(times) for times in issues]
+    cycle = np.fromiter(itertools.chain.from_iterable(issues), np.int64, sum(counts))
     warp = np.repeat(np.arange(len(programs)), counts)
-    pc = np.concatenate([np.arange(n) for n in counts])
+    slot = cycle * schedulers + warp % schedulers
+    # A slot holds one issue, so laying the issues out by slot puts them in order.
+    place = np.full(int(np.max(slot)) + 1, -1, np.int64)
+    place[slot] = np.arange(len(slot))
+    order = place[place >= 0]
 
     def column(name: str) -> Ints:
-        whole: Ints = np.concatenate([getattr(tables[id(program)], name) for program in programs])
+        whole: Ints = np.concatenate([getattr(c, name)[:n] for c, n in zip(programs, counts, strict=True)])[
+            order
+        ]
         return whole
 
-    done: Ints = cycle + column("latency")
-    order = np.argsort(cycle * schedulers + warp % schedulers)
+    cycle, warp = cycle[order], warp[order]
+    done = cycle + column("latency")
+    # A deadlock shows for a cycle in which nothing else is left.
+    shut = any(c.misses_threads[:n].any() for c, n in zip(programs, counts, strict=True))
     return Log(
-        cycle=cycle[order],
-        scheduler=(warp % schedulers)[order],
-        warp=warp[order],
-        pc=pc[order],
-        interval=column("interval")[order],
-        done=done[order],
-        unit=column("unit")[order],
-        lanes=column("lanes")[order],
+        cycle=cycle,
+        scheduler=warp % schedulers,
+        warp=warp,
+        pc=np.concatenate([np.arange(n) for n in counts])[order],
+        interval=column("interval"),
+        done=done,
+        unit=column("unit"),
+        lanes=column("lanes"),
         units=units,
-        cycles=int(np.max(done)),
+        cycles=int(np.max(done)) + shut,
     )
 
 
-def _tables(programs: Sequence[Sequence[Instruction]], units: Sequence[str]) -> dict[int, Table]:
-    return {key: Table.of(program, units) for key, program in {id(p): p for p in programs}.items()}
-
-
 def unroll(
-    programs: Sequence[Sequence[Instruction]],
+    programs: Sequence[Compiled],
     blocks: Sequence[int],
     issues: Sequence[Sequence[int]],
     events: Log,
     schedulers: int,
     max_outstanding: int | None,
+    pools: Sequence[Pool] | None,
 ) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int32]]:
     """Return state, program counter and end of the present wait, each (cycles, warps)."""
     T, W = events.cycles, len(programs)
     state = np.empty((W, T), np.int8)  # by warp first, so that every warp's cycles lie together
     pc = np.empty((W, T), np.int32)
     until = np.empty((W, T), np.int32)
-    tables = _tables(programs, events.units)
-    opened = _barrier_openings(programs, blocks, issues)
-    together: dict[int, list[int]] = {}
-    for w, program in enumerate(programs):
-        together.setdefault(id(program), []).append(w)
-    for key, warps in together.items():
+    opened = _barrier_openings(programs, blocks, issues, T)
+    together: dict[tuple[int, int], list[int]] = {}
+    for w, compiled in enumerate(programs):
+        together.setdefault((id(compiled), len(issues[w])), []).append(w)
+    for (_, n), warps in together.items():
         openings = np.array([opened[w] for w in warps], np.int64).reshape(len(warps), -1)
         times = np.array([issues[w] for w in warps], np.int64).reshape(len(warps), -1)
-        state[warps], pc[warps], until[warps] = _stages(tables[key], times, openings, T)
-    _contend(state, until, events, schedulers, max_outstanding)
+        state[warps], pc[warps], until[warps] = _stages(programs[warps[0]], n, times, openings, T)
+    _contend(state, until, events, schedulers, max_outstanding, _inside(pools, schedulers, W, T))
     return np.ascontiguousarray(state.T), np.ascontiguousarray(pc.T), np.ascontiguousarray(until.T)
 
 
 def _barrier_openings(
-    programs: Sequence[Sequence[Instruction]], blocks: Sequence[int], issues: Sequence[Sequence[int]]
+    programs: Sequence[Compiled], blocks: Sequence[int], issues: Sequence[Sequence[int]], T: int
 ) -> list[list[int]]:
-    """Return, for every warp, the first cycle after each of its barriers: one after the last arrival."""
-    bars = {id(p): [pc for pc, i in enumerate(p) if i.unit == "bar"] for p in programs}
-    arrivals: dict[int, list[list[int]]] = {}
-    for w, program in enumerate(programs):
-        arrivals.setdefault(blocks[w], []).append([issues[w][pc] for pc in bars[id(program)]])
-    opening = {
-        block: [max(column) + 1 for column in zip(*rows, strict=True)] for block, rows in arrivals.items()
-    }
-    return [opening[block] for block in blocks]
+    """Return, for every warp, the first cycle after each barrier it issued: one after the last arrival.
+
+    A warp that has exited holds up no barrier after that; a barrier that never opens gets a cycle after
+    the end of the run.
+    """
+    bars = {id(c): np.flatnonzero(c.is_bar).tolist() for c in programs}
+    arrivals = [[issues[w][pc] for pc in bars[id(c)] if pc < len(issues[w])] for w, c in enumerate(programs)]
+    opening = open_barriers(blocks, issues, arrivals)
+    for w, compiled in enumerate(programs):
+        if compiled.misses_threads[: len(issues[w])].any():  # the last barrier of this block stays shut
+            opening[blocks[w]][-1] = T + 1
+    return [opening[block][: len(arrivals[w])] for w, block in enumerate(blocks)]
 
 
-def _stages(table: Table, times: Ints, openings: Ints, T: int) -> tuple[Any, Any, Any]:
-    """Return state, pc and until, each (warps, T), of warps that run the same program."""
-    W, n = times.shape
+def open_barriers(
+    blocks: Sequence[int], issues: Sequence[Sequence[int]], arrivals: Sequence[Sequence[int]]
+) -> dict[int, list[int]]:
+    """Return, by block, the cycle after the last arrival at each barrier, or after the last exit if later."""
+    opening: dict[int, list[int]] = {}
+    for block in set(blocks):
+        mates = [w for w, own in enumerate(blocks) if own == block and issues[w]]
+        opening[block] = [
+            max(arrivals[w][k] if k < len(arrivals[w]) else issues[w][-1] for w in mates) + 1
+            for k in range(max([len(arrivals[w]) for w in mates], default=0))
+        ]
+    return opening
+
+
+def _inside(pools: Sequence[Pool] | None, schedulers: int, W: int, T: int) -> NDArray[np.bool_] | None:
+    """Return which warps are in their scheduler's active pool in each cycle (W, T), None without pools."""
+    if pools is None:
+        return None
+    change = np.zeros((W, T + 1), np.int8)
+    for s, pool in enumerate(pools):
+        change[s::schedulers, 0][:ACTIVE_WARPS] = 1
+        for t, bit, entered in pool.moves:
+            change[s + schedulers * (bit.bit_length() - 1), t] += 1 if entered else -1
+    return np.cumsum(change, axis=1, dtype=np.int8)[:, :T].astype(np.bool_)
+
+
+def _stages(table: Compiled, n: int, times: Ints, openings: Ints, T: int) -> tuple[Any, Any, Any]:
+    """Return state, pc and until, each (warps, T), of warps that issued the first n of one program."""
+    W = len(times)
+    is_bar, is_memory = table.is_bar[:n], table.is_memory[:n]
     edge = np.zeros((W, 1), np.int64)
     start = np.concatenate([edge, times + 1], axis=1)  # first cycle in which pc is p, for p = 0 .. n
     opened = start.copy()
-    opened[:, 1:][:, table.is_bar] = openings
-    done = times + table.latency
+    opened[:, 1:][:, is_bar] = openings
+    done = times + table.latency[:n]
 
     # When the operands of instruction p are there, and whether the one that comes last is a load's.
     # 2 * cycle + 1 for memory, so that one maximum carries both and a tie counts as memory.
-    arrival = np.concatenate([2 * done + table.is_memory, edge], axis=1)  # the last column answers for -1
-    arrival[:, :-1][:, table.is_bar] = 0
+    arrival = np.concatenate([2 * done + is_memory, edge], axis=1)  # the last column answers for -1
+    arrival[:, :-1][:, is_bar] = 0
     needed = np.zeros((W, n + 1), np.int64)
     if n:
-        for producer in table.producers.T:
+        for producer in table.producers[:n].T:
             np.maximum(needed[:, :n], arrival[:, producer], out=needed[:, :n])
         # After its last instruction a warp waits for everything in flight, stores included.
         needed[:, n] = arrival[:, :-1].max(axis=1)
@@ -182,7 +182,7 @@ def _stages(table: Table, times: Ints, openings: Ints, T: int) -> tuple[Any, Any
     states = np.empty((W, n + 1, 5), np.int8)
     states[:] = (BARRIER, BARRIER, RESULT, READY, ISSUES)
     states[:, :, 2] = np.where(needed & 1, MEMORY, RESULT)
-    states[:, :n, 3] = _ASKS + table.unit
+    states[:, :n, 3] = _ASKS + table.unit[:n]
     states[:, n, 3] = FINISHED
     untils = np.full((W, n + 1, 5), -1, np.int32)
     untils[:, :, 1] = opened
@@ -201,9 +201,12 @@ def _contend(
     events: Log,
     schedulers: int,
     max_outstanding: int | None,
+    inside: NDArray[np.bool_] | None,
 ) -> None:
     """Say in place, for warps that have their operands and want a unit, whether they are ready or wait."""
     T, S = events.cycles, schedulers
+    if inside is not None:
+        state[(state >= _ASKS) & ~inside] = PENDING
     now = np.arange(T)
     # A scheduler decides after those before it in the same cycle, so decisions have an order.
     order = events.cycle * S + events.scheduler

@@ -12,7 +12,7 @@ import numpy as np
 
 from pulsewarp._text import counted
 from pulsewarp.simt._instruction import Instruction
-from pulsewarp.simt._states import BARRIER, FINISHED, ISSUES, LIMIT, MEMORY, READY, RESULT, UNIT
+from pulsewarp.simt._states import BARRIER, FINISHED, ISSUES, LIMIT, MEMORY, PENDING, READY, RESULT, UNIT
 
 MOST_NAMED = 3  # more warps in one group are counted, not named
 
@@ -36,8 +36,10 @@ class Words:
         self.mates: dict[int, list[int]] = {}
         for w, block in enumerate(blocks):
             self.mates.setdefault(block, []).append(w)
+        distinct = {id(p): p for p in programs}
+        self.threads = {key: max([i.lanes for i in p], default=0) for key, p in distinct.items()}
         self.bars_before: dict[int, list[int]] = {}  # by program: barriers before each pc
-        for program in {id(p): p for p in programs}.values():
+        for program in distinct.values():
             counts = np.cumsum([0, *(i.unit == "bar" for i in program)])
             self.bars_before[id(program)] = counts.tolist()
 
@@ -71,7 +73,7 @@ class Words:
     def reason(self, picked: int, last: int) -> str:
         """Return why the policy picked this one of several ready warps."""
         policy = self.policy
-        if policy == "lrr":
+        if policy in ("lrr", "two_level"):
             return f"next after w{last} in round robin" if last >= 0 else "the first in round robin"
         if policy in ("gto", "gty") and picked == last:
             return "which issued last (greedy)"
@@ -101,17 +103,52 @@ class Words:
         if state == LIMIT:
             most = self.max_outstanding
             return f"for {'one of ' * (most != 1)}the {most} load{'s' * (most != 1)} in flight"
+        if state == PENDING:
+            return "for a place in the active pool"
+        short = [v for v in self.mates[self.blocks[w]] if self.arrived_short(v, pcs[v], states[v])]
+        if short:
+            return f"at a barrier that never opens: {self.short_of(short[0], pcs[short[0]])}"
         absent = self.absent(w, pcs[w], states, pcs)
         return "at the barrier" + (f" for {_names(absent, 'warps')}" if absent else "")
 
+    def arrived_short(self, w: int, pc: int, state: int) -> bool:
+        """Tell whether `w` stands at a barrier that some of its threads have not reached."""
+        return state == BARRIER and self.programs[w][pc - 1].lanes < self.threads[id(self.programs[w])]
+
+    def short_of(self, w: int, pc: int) -> str:
+        """Return how many of the threads of `w` reached the barrier before `pc`."""
+        program = self.programs[w]
+        there = program[pc - 1].lanes
+        return f"{there} of the {self.threads[id(program)]} threads of w{w} reached it"
+
+    def deadlock(self, states: Sequence[int], pcs: Sequence[int]) -> str | None:
+        """Return who waits at a barrier that never opens and who is missing, from the last cycle's rows."""
+        told = []
+        for block, mates in self.mates.items():
+            short = [w for w in mates if self.arrived_short(w, pcs[w], states[w])]
+            if short:
+                waiting = [w for w in mates if states[w] == BARRIER]
+                verb = "waits" if len(waiting) == 1 else "wait"
+                missing = " and ".join(self.short_of(w, pcs[w]) for w in short[:MOST_NAMED])
+                more = f", and {len(short) - MOST_NAMED} warps more" if len(short) > MOST_NAMED else ""
+                told.append(
+                    f"Block {block} never ends: {_names(waiting, 'warps')} {verb} at a barrier; "
+                    f"only {missing}{more}."
+                )
+        return " ".join(told) or None
+
     def absent(self, w: int, pc: int, states: Sequence[int], pcs: Sequence[int]) -> list[int]:
-        """Return the warps that have not arrived, by the end of this cycle, where `w` at `pc` stands."""
+        """Return the warps that will still have to arrive where `w` at `pc` stands, when this cycle ends.
+
+        A warp that has issued everything has exited, and a barrier does not wait for it.
+        """
         programs = self.programs
         barrier = self.bars_before[id(programs[w])][pc]
         return [
             v
             for v in self.mates[self.blocks[w]]
-            if self.bars_before[id(programs[v])][pcs[v] + (states[v] == ISSUES)] < barrier
+            if (done := pcs[v] + (states[v] == ISSUES)) < len(programs[v])
+            and self.bars_before[id(programs[v])][done] < barrier
         ]
 
     def warp(

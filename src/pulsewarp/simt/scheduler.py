@@ -9,7 +9,7 @@ import numpy as np
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp._text import counted
-from pulsewarp.simt import _engine, _policy, _states
+from pulsewarp.simt import _compiled, _engine, _policy, _states
 from pulsewarp.simt._instruction import Instruction
 from pulsewarp.simt.trace import WarpTrace
 
@@ -35,7 +35,10 @@ def simulate(
     destination of its next instruction are ready, and the unit is free. Issued at ``t``, the result is
     there at ``t + latency`` and the unit is free at ``t + interval``. Memory is one unit for all schedulers,
     which decide in index order within a cycle; other units exist once per scheduler. A barrier takes an
-    issue slot; all warps of the block may go on in the cycle after the last of them issued it.
+    issue slot; all warps of the block may go on in the cycle after the last of them issued it. A warp that
+    has issued everything has exited, and no barrier waits for it; a barrier that not all of a warp's threads
+    reach never opens, and the trace ends in a `WarpTrace.deadlock` (both as the CUDA C++ Programming Guide
+    has it since Volta: a barrier needs all threads of the block that have not exited).
 
     Not modelled: caches (a load takes the latency written in it), instruction fetch, register banks, dual
     issue, write-after-read hazards, what placing blocks costs. NVIDIA documents no scheduling policy: Huerta
@@ -51,7 +54,12 @@ def simulate(
     policy : str
         ``"lrr"``: the first eligible warp after the last issued one, going round, at first from the lowest
         id. ``"gto"``: the last issued one if it can, else the oldest. ``"gty"``: else the youngest.
-        ``"oldest"``: always the oldest.
+        ``"oldest"``: always the oldest. ``"two_level"``: round robin among the six warps of an active pool;
+        a warp that waits for a load or a barrier, or has finished, leaves it, and of those outside that need
+        not wait so the one that left first (at the start: the lowest id) takes the place. The policy is that
+        of Gebhart et al. (ISCA 2011), six as in Accel-Sim's ``two_level_active:6:0:1``; unlike Accel-Sim's,
+        it lets nobody in who would have to leave again at once, and goes round by warp id. The two-level
+        scheduler of Narasiman et al. (MICRO 2011), with fixed fetch groups, is another one.
     max_outstanding : int or None
         A ``mem`` instruction cannot issue while this many, of all warps, are in flight.
     blocks : sequence of int, or None
@@ -65,8 +73,7 @@ def simulate(
     Raises
     ------
     ValueError
-        For a value out of its range, for warps of one block with different numbers of barriers (one would
-        never open), and for a run of more than 2**24 cycles x warps.
+        For a value out of its range, and for a run of more than 2**24 cycles x warps.
     TypeError
         For an unknown keyword; the nearest valid one is named.
 
@@ -88,9 +95,15 @@ def simulate(
     kept = _kept(programs)
     in_block = _blocks(blocks, kept)
     last_cycle = MOST_CELLS // len(kept)
+    distinct = {id(program): program for program in kept}
+    units = tuple(sorted({i.unit for program in distinct.values() for i in program}))
+    worked = {key: _compiled.compile_program(program, units) for key, program in distinct.items()}
+    compiled = [worked[id(program)] for program in kept]
     try:
-        issues = _engine.run(kept, in_block, schedulers, policy, max_outstanding, last_cycle)
-        events = _states.log(kept, schedulers, issues)
+        issues, pools = _engine.run(
+            compiled, units, in_block, schedulers, _policy.POLICIES[policy], max_outstanding, last_cycle
+        )
+        events = _states.log(compiled, units, schedulers, issues)
         if events.cycles > last_cycle:
             raise OverflowError
     except OverflowError:
@@ -98,7 +111,7 @@ def simulate(
             f"The run passes {last_cycle} cycles, but cycles x warps may be at most {MOST_CELLS} "
             f"(here {counted(len(kept), 'warp')}); shorten the programs or their latencies."
         ) from None
-    state, pc, until = _states.unroll(kept, in_block, issues, events, schedulers, max_outstanding)
+    state, pc, until = _states.unroll(compiled, in_block, issues, events, schedulers, max_outstanding, pools)
     issued = np.full((events.cycles, schedulers), -1, np.int32)
     issued[events.cycle, events.scheduler] = events.warp
     lanes = np.zeros(state.shape, np.uint8)
@@ -162,7 +175,7 @@ def _kept(programs: Sequence[Program]) -> tuple[tuple[Instruction, ...], ...]:
 
 
 def _blocks(blocks: Sequence[int] | None, programs: Sequence[Program]) -> tuple[int, ...]:
-    """Return the block of each warp; refuse a barrier that could never open."""
+    """Return the block of each warp."""
     if blocks is None:
         blocks = [0] * len(programs)
     blocks = _checks.several("blocks", blocks, "give the block index of every warp")
@@ -171,15 +184,4 @@ def _blocks(blocks: Sequence[int] | None, programs: Sequence[Program]) -> tuple[
             f"blocks has length {len(blocks)}, but there are {len(programs)} warps; "
             f"give the block index of every warp."
         )
-    kept = tuple(_checks.whole_number(f"blocks[{w}]", block, least=0) for w, block in enumerate(blocks))
-    count = {id(p): sum(i.unit == "bar" for i in p) for p in programs}
-    first: dict[int, int] = {}
-    for w, program in enumerate(programs):
-        v = first.setdefault(kept[w], w)
-        if count[id(program)] != count[id(programs[v])]:
-            raise ValueError(
-                f"In block {kept[w]} the number of barriers differs (w{v}: {count[id(programs[v])]}, "
-                f"w{w}: {count[id(program)]}), so one would never open; give every warp of a block the same "
-                f"number, or put them in different blocks."
-            )
-    return kept
+    return tuple(_checks.whole_number(f"blocks[{w}]", block, least=0) for w, block in enumerate(blocks))

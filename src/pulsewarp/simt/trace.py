@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pulsewarp import _checks
 from pulsewarp._text import counted
 from pulsewarp.simt._instruction import Instruction
-from pulsewarp.simt._states import ISSUES
+from pulsewarp.simt._states import BARRIER, ISSUES, open_barriers
 from pulsewarp.simt._words import MOST_NAMED, Words
 
 
@@ -110,7 +110,7 @@ class WarpTrace:
         `T`: the largest issue cycle plus latency (plus 1 for a barrier). It ends with the cycle before the
         last result can be read, so the very last state of the warp that lands last is a wait.
     issue_count : int
-        Instructions issued, the sum of the programs' lengths.
+        Instructions issued: the sum of the programs' lengths, less what a `deadlock` kept back.
     issued : ndarray of int32, (T, S)
         The warp each scheduler issued, -1 for none.
     state : ndarray of int8, (T, W)
@@ -128,6 +128,7 @@ class WarpTrace:
           the wait that ends later is shown.
         - ``barrier``: it has issued a barrier and may not go on.
         - ``finished``: it has issued everything, and everything has landed.
+        - ``pending``: its operands are there, but it is not in its scheduler's active pool (``two_level``).
     pc : ndarray of int32, (T, W)
         Index of the instruction the warp issues in this cycle or will issue next; ``len(program)`` when
         none is left. At a barrier it already points behind it.
@@ -171,6 +172,25 @@ class WarpTrace:
     def warps(self) -> int:
         """Number of warps."""
         return len(self.programs)
+
+    @property
+    def deadlock(self) -> str | None:
+        """Who waits at a barrier that never opens, and who is missing; None when every warp finished.
+
+        Since Volta a barrier is over when all threads of the block that have not exited have reached it, so
+        warps with different numbers of barriers alone do not hang. A barrier that only some threads of a
+        warp reach does: the rest wait for these at the end of the branch. The trace then ends one cycle after
+        everything else has landed.
+
+        Examples
+        --------
+        >>> from pulsewarp import simt
+        >>> half, add = simt.Instruction("bar", lanes=16), simt.Instruction(dst="r0")
+        >>> simt.simulate([[add, half, add], [add, simt.bar(), add]]).deadlock
+        'Block 0 never ends: w0 and w1 wait at a barrier; only 16 of the 32 threads of w0 reached it.'
+        """
+        states, _, pcs = self._rows(self.cycles - 1)
+        return self._words().deadlock(states, pcs)
 
     def why(self, t: int, s: int) -> str:
         """Return one sentence: which warp scheduler `s` issues in cycle `t` and why, or why none.
@@ -283,28 +303,27 @@ class WarpTrace:
         issues = [np.flatnonzero(self.state[:, w] == ISSUES).tolist() for w in range(self.warps)]
         loads = [row for row in self.requests.tolist() if self.programs[row[1]][row[2]].dst is not None]
         compute: list[int] = []
-        arrivals: list[int] = []
-        barriers: dict[tuple[int, int], int] = {}  # by block and how many came before: the last arrival
+        arrivals: list[list[int]] = []
         for w, program in enumerate(self.programs):
-            compute += [t for t, i in zip(issues[w], program, strict=True) if i.unit not in ("mem", "bar")][
-                :1
-            ]
-            bars = [t for t, i in zip(issues[w], program, strict=True) if i.unit == "bar"]
-            arrivals += bars[:1]
-            for k, t in enumerate(bars):
-                barriers[self.blocks[w], k] = max(t, barriers.get((self.blocks[w], k), 0))
-        openings = sorted({t + 1 for t in barriers.values()})
+            begun = list(zip(issues[w], program, strict=False))  # a deadlock keeps back the program's end
+            compute += [t for t, i in begun if i.unit not in ("mem", "bar")][:1]
+            arrivals.append([t for t, i in begun if i.unit == "bar"])
+        opened = open_barriers(self.blocks, issues, arrivals)
+        for block in {self.blocks[w] for w in np.flatnonzero(self.state[-1] == BARRIER).tolist()}:
+            opened[block].pop()
+        openings = sorted({t for cycles in opened.values() for t in cycles})
         found = [
             (min((row[0] for row in loads), default=self.cycles), "first loads"),
             (min((row[3] for row in loads), default=self.cycles), "first data back"),
             (min(compute, default=self.cycles), "first arithmetic"),
-            (min(arrivals, default=self.cycles), "first at a barrier"),
+            (min((times[0] for times in arrivals if times), default=self.cycles), "first at a barrier"),
         ]
         if len(openings) > MOST_NAMED:
             found += [(openings[0], "first barrier opens"), (openings[-1], "last barrier opens")]
         else:
             found += [(t, "barrier opens") for t in openings]
-        found.append((max(times[-1] for times in issues if times), "last issue"))
+        last = max(times[-1] for times in issues if times)
+        found.append((last + 1, "deadlock") if self.deadlock else (last, "last issue"))
         by_cycle: dict[int, str] = {}
         for t, label in sorted(found, key=lambda event: event[0]):
             if t < self.cycles:  # what comes with the very end of the run has no cycle in it

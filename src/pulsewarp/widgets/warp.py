@@ -30,6 +30,8 @@ _POLICIES = {
     "gto": "Greedy then oldest: a scheduler stays with its last warp while it can, else the oldest ready.",
     "gty": "Greedy then youngest: a scheduler stays with its last warp while it can, else the youngest.",
     "oldest": "Oldest first: a scheduler issues its oldest ready warp, the one with the lowest number.",
+    "two_level": "Two levels, round robin: a scheduler goes round among the six warps of its active pool; "
+    "who waits for a load or a barrier leaves it to the next in line.",
 }
 _LOST = {
     "memory": "to memory",
