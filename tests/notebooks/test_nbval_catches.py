@@ -22,7 +22,7 @@ FAULTS = {
         "from dataclasses import replace\nfrom pulsewarp.systolic import rules\n"
         "rules.RULES = replace(rules.RULES, skew_rows=lambda row: row + 1)\n"
     ),
-    "03_the_warp": "from pulsewarp.simt import _policy\n_policy.POLICIES['lrr'] = _policy.POLICIES['oldest']\n",
+    "03_the_warp": "from pulsewarp.simt._policy import POLICIES\nPOLICIES['lrr'] = POLICIES['oldest']\n",
 }
 
 

@@ -128,7 +128,7 @@ def check_laws(trace: WarpTrace) -> None:
         if trace.max_outstanding is not None:
             assert sum(r[0] < t < r[3] for r in requests) < trace.max_outstanding
 
-    # Barriers: nobody of a block goes on before all that have not exited have arrived, with all their threads.
+    # Barriers: nobody of a block goes on before all that have not exited have arrived, with all threads.
     bars = [[pc for pc, i in enumerate(p) if i.unit == "bar"] for p in trace.programs]
     for w in range(W):
         mates = [v for v in range(W) if trace.blocks[v] == trace.blocks[w] and trace.programs[v]]

@@ -101,7 +101,7 @@ ENGINE: list[Fault] = [
         "an older operand not waited for",
         "if times[pc] + latency > wake:",
         "if False:",
-        (laws, fuzz),
+        (fuzz,),
     ),
     (
         "seven warps in the pool",

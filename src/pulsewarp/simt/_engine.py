@@ -42,7 +42,7 @@ class Pool:
     moves: list[tuple[int, int, bool]] = field(default_factory=list)  # (cycle, bit, in or out)
 
     def settle(self, t: int) -> None:
-        """Send parked warps out, in order of their bits; let in those who queued longest and are not parked."""
+        """Send parked warps out, lowest bit first; let in those who queued longest and are not parked."""
         gone = self.active & self.parked
         while gone:
             bit = gone & -gone
