@@ -33,6 +33,12 @@ WRITINGS = {
     "a spreadsheet": spreadsheet,
     "matlab": matlab,
     "lines with commas": typed,
+    "tuples": lambda matrix: str(tuple(map(tuple, matrix.tolist()))),
+    "a list of NumPy's numbers": lambda matrix: str(
+        [[f"np.int64({value})" for value in row] for row in matrix.tolist()]
+    ).replace("'", ""),
+    "pytorch's print": lambda matrix: f"tensor({matrix.tolist()}, device='cuda:0', dtype=torch.int64)",
+    "a file's first bytes": lambda matrix: "\N{ZERO WIDTH NO-BREAK SPACE}" + spreadsheet(matrix),
     "a true minus": lambda matrix: str(matrix.tolist()).replace("-", "\N{MINUS SIGN}"),
 }
 
@@ -64,6 +70,8 @@ def test_one_float_makes_all_floats():
         ("", "A is empty; type a row of numbers on each line, such as 1 2 3."),
         (" \n ;", "A is empty"),
         ("[]", "A is empty"),
+        ("[[], []]", "A is empty"),
+        ("1,5 2,5\n3 4", "A has commas beside spaces in row 1; write decimals with a point"),
         ("1 2\n3", "A has 2 numbers in row 1 but 1 in row 2; give every row the same number."),
         ("1 x", "A has 'x' in row 1, which is not a finite number"),
         ("1\nnan", "A has 'nan' in row 2"),

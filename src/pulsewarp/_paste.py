@@ -13,9 +13,15 @@ from pulsewarp._text import counted
 #: Longer texts are no small matrix; they are refused before they are read.
 MOST_LETTERS = 4096
 
-_WRAPPING = re.compile(
-    r"(?:[A-Za-z_]\w*\s*=)|(?:\w+\.)?(?:array|asarray|matrix|tensor|Array)\s*\(|,?\s*dtype\s*=\s*[\w.]+|[()]"
+#: Settings beside the numbers, as NumPy, JAX and PyTorch print them: dtype=int8, shape=(2, 3), device='cpu'.
+_SETTING = re.compile(
+    r",?\s*\b(?:dtype|device|shape|requires_grad)\s*=\s*(?:'[^']*'|\"[^\"]*\"|\([\d,\s]*\)|[\w.]+)"
 )
+#: One number in its type, as NumPy 2 prints the elements of a list: np.int64(3).
+_SCALAR = re.compile(r"(?:\w+\.)?(?:u?int|b?float)\d*\(([^()]*)\)")
+_WRAPPING = re.compile(r"[A-Za-z_]\w*\s*=|(?:\w+\.)?(?:array|asarray|matrix|tensor|Array)\s*(?=\()")
+#: A comma without a space in a row whose numbers stand apart by spaces: "1,5 2,5" is two numbers to many.
+_DECIMAL_COMMA = re.compile(r"\d,\d"), re.compile(r"\d\.?\s+[-+.\d]")
 _EMPTY_CELL = re.compile(r",\s*,|\t *\t|^\s*,|^\t")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
@@ -24,7 +30,7 @@ def read_matrix(name: str, text: str, *, most: int) -> NDArray[Any]:
     r"""Return the matrix that a text holds: int64 where all its numbers are whole, else float64.
 
     Numbers stand apart by spaces, commas or tabs, rows by line ends or semicolons; with brackets, as Python
-    and NumPy write them, each innermost pair is a row.
+    and NumPy write lists, tuples and arrays, each innermost pair is a row.
 
     Parameters
     ----------
@@ -52,7 +58,7 @@ def read_matrix(name: str, text: str, *, most: int) -> NDArray[Any]:
             f"{name} has {len(text)} characters, but at most {MOST_LETTERS} are read; shorten it."
         )
     rows = [_cells(name, i, row) for i, row in enumerate(_rows(name, text), start=1)]
-    if not rows:
+    if not any(rows):
         raise ValueError(f"{name} is empty; type a row of numbers on each line, such as 1 2 3.")
     for i, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
@@ -71,7 +77,10 @@ def read_matrix(name: str, text: str, *, most: int) -> NDArray[Any]:
 
 def _rows(name: str, text: str) -> list[str]:
     """Return the text of each row, without brackets and without what Python writes around a matrix."""
-    bare = _WRAPPING.sub(" ", text.replace("\N{MINUS SIGN}", "-"))
+    bare = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").replace("\N{MINUS SIGN}", "-")
+    for pattern, put in ((_SETTING, ""), (_SCALAR, r"\1"), (_WRAPPING, " ")):
+        bare = pattern.sub(put, bare)
+    bare = bare.replace("(", "[").replace(")", "]")
     if bare.count("[") != bare.count("]"):
         raise ValueError(
             f"{name} has {bare.count('[')} opening and {bare.count(']')} closing brackets; close each."
@@ -90,6 +99,11 @@ def _rows(name: str, text: str) -> list[str]:
 def _cells(name: str, i: int, row: str) -> list[str]:
     if _EMPTY_CELL.search(row):
         raise ValueError(f"{name} has an empty cell in row {i}; write 0 where nothing stands.")
+    if all(pattern.search(row) for pattern in _DECIMAL_COMMA):
+        raise ValueError(
+            f"{name} has commas beside spaces in row {i}; write decimals with a point, and the same sign "
+            f"between all numbers."
+        )
     return [cell for cell in re.split(r"[,\s]+", row) if cell]
 
 
