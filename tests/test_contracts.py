@@ -104,6 +104,23 @@ def test_simt_simulate(policy: str) -> None:
             assert f"w{run.issued[t, s]}" in said
 
 
+def test_occupancy_and_its_defaults() -> None:
+    held = simt.occupancy(
+        compute_capability="8.0",
+        threads_per_block=256,
+        registers_per_thread=64,
+        static_shared=0,
+        dynamic_shared=0,
+        shared_opt_in=False,
+        carveout=None,
+    )
+    assert type(held) is simt.Occupancy and held == simt.occupancy()
+    assert (held.blocks_per_sm, held.warps_per_sm, held.occupancy) == (4, 32, 0.5)
+    assert list(held.limits) == ["warps", "registers", "shared_memory", "blocks", "barriers"]
+    assert held.limits["barriers"] == math.inf and held.limiting == ("registers",)
+    assert simt.best_block_size("8.0", 64, static_shared=0, dynamic_shared=0) == (1024, 1)
+
+
 def test_guide() -> None:
     advice = guide.advise(guide.Workload(domain="llm", phase="train", params_b=7))
     assert advice.verdict in ("gpu", "tpu", "either", "neither")
@@ -168,6 +185,9 @@ def results() -> dict[str, object]:
         "instruction": simt.bar(),
         "kernel": kernel,
         "warps": warps,
+        "occupancy": simt.occupancy(),
+        "launch change": simt.occupancy().one_more()[0],
+        "compute capability": simt.compute_capabilities()["8.0"],
         "matmul": Matmul(2, 3, 4),
         "numerics product": numerics.multiply(A, B, "high"),
         "numerics pass": numerics.multiply(A, B, "high").passes[0],

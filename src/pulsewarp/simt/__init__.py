@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pulsewarp.simt import cuda, lesson_kernels
 from pulsewarp.simt._instruction import LANES, Instruction, bar
+from pulsewarp.simt._occupancy import LaunchChange, Occupancy, best_block_size, occupancy
 from pulsewarp.simt._policy import POLICIES, POLICY_NAMES
 from pulsewarp.simt._states import STATES
 from pulsewarp.simt.access import (
@@ -18,6 +19,7 @@ from pulsewarp.simt.access import (
     sectors,
     wavefronts,
 )
+from pulsewarp.simt.compute_capability import ComputeCapability, compute_capabilities
 from pulsewarp.simt.families import (
     chain,
     chain_and_barrier,
@@ -40,17 +42,22 @@ __all__ = [
     "Access",
     "BankAccess",
     "BankWord",
+    "ComputeCapability",
     "Instruction",
     "Kernel",
     "KernelTrace",
+    "LaunchChange",
+    "Occupancy",
     "SectorCounts",
     "WarpTrace",
     "Wavefront",
     "WavefrontCounts",
     "bar",
+    "best_block_size",
     "chain",
     "chain_and_barrier",
     "compile_kernel",
+    "compute_capabilities",
     "count_sectors",
     "count_wavefronts",
     "cuda",
@@ -60,6 +67,7 @@ __all__ = [
     "load_compute",
     "load_stream",
     "matmul_kernel",
+    "occupancy",
     "pattern",
     "sectors",
     "simulate",
