@@ -246,7 +246,7 @@ function product(runs, grid, states) {
     return { run, cells, el: h("div", { class: "pw-tiles-row" }, h("span", { class: "pw-tiles-name" }, run.name), ...els) };
   });
   const el = h("section", { class: "pw-panel pw-product" }, h("header", {}, h("h4", {}, "the product in tiles")),
-    ...rows.map((row) => row.el), h("p", { class: "pw-aside" }, "filled: in VMEM; framed: in use; green: written to HBM"));
+    ...rows.map((row) => row.el), h("p", { class: "pw-grid-note" }, "filled: in VMEM; framed: in use; green: written to HBM"));
   return {
     el,
     /** @param {number} f @param {number} t */
@@ -429,8 +429,8 @@ export default {
               titles[r] = s("text", { x: 0, y: title, class: "pw-run" });
               return [
                 titles[r],
-                ...LANES.map((name, i) => s("text", { x: 0, y: lanes[i] + at.lane / 2 + 4, class: "pw-lane", "font-size": at.narrow ? 11 : 13 }, i === 1 && !at.narrow ? "MXU + vector unit" : name)),
-                s("text", { x: 0, y: at.narrow ? bottom + 16 : top + at.box / 2 + 4, class: "pw-lane", "font-size": at.narrow ? 11 : 13 }, "VMEM now"),
+                ...LANES.map((name, i) => s("text", { x: 0, y: lanes[i] + at.lane / 2 + 4, class: "pw-pipe-lane", "font-size": at.narrow ? 11 : 13 }, i === 1 && !at.narrow ? "MXU + vector unit" : name)),
+                s("text", { x: 0, y: at.narrow ? bottom + 16 : top + at.box / 2 + 4, class: "pw-pipe-lane", "font-size": at.narrow ? 11 : 13 }, "VMEM now"),
                 ...slots[r].els,
               ];
             }));
