@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pulsewarp import systolic, widgets
+from pulsewarp import chips, systolic, widgets
 from pulsewarp.systolic import PipelineTrace
 from pulsewarp.widgets import _wire
 from pulsewarp.widgets import pipeline as pipeline_module
@@ -159,9 +160,12 @@ def test_a_run_of_many_events_stays_small_on_the_wire() -> None:
     assert len(PipelinePlayer(run).trace) < 200_000
 
 
-@pytest.mark.parametrize("values", [False, True])
-def test_the_copied_python_recreates_the_runs(values: bool) -> None:
-    if values:
+@pytest.mark.parametrize("made_from", ["values", "sizes", "a chip"])
+def test_the_copied_python_recreates_the_runs(made_from: str) -> None:
+    if made_from == "a chip":
+        sizes = {"m": 256, "k": 512, "n": 256, "tile": (128, 128, 128)}
+        runs = [systolic.pipeline(**sizes, chip="tpu_v5e", buffers=count) for count in (2, 1)]
+    elif made_from == "values":
         a, b = np.arange(16, dtype=np.int8).reshape(4, 4), np.arange(24, dtype=np.int8).reshape(4, 6)
         runs = [systolic.pipeline(a, b, tile=(2, 2, 2), **MACHINE, buffers=count) for count in (1, 2)]
     else:
@@ -172,6 +176,14 @@ def test_the_copied_python_recreates_the_runs(values: bool) -> None:
     names: dict[str, Any] = {}
     exec("\n".join(before), names)
     assert eval(last, names).trace == player.trace
+
+
+def test_a_chip_outside_the_catalogue_is_shown_by_its_id_and_copied_by_its_numbers() -> None:
+    chip = replace(chips.get("tpu_v5e"), id="my_chip")
+    player = PipelinePlayer(systolic.pipeline(m=256, k=256, n=256, tile=(128, 128, 128), chip=chip))
+    header, _ = _wire.unpack(player.trace)
+    assert header["given"].startswith("One core of my_chip: 4 MXUs")
+    assert "chip" not in header["python"]
 
 
 def test_show_replaces_the_runs_and_verify_asks_the_new_ones() -> None:

@@ -337,7 +337,8 @@ def _given(run: PipelineTrace) -> str:
     times = "\N{MULTIPLICATION SIGN}"
     tm, tk, tn = run.tile
     per_cycle = run.bandwidth_bytes_per_second / run.clock_hz
-    where = f"One core of {chips.get(run.chip).name}: " if run.chip else ""
+    names = _chip_names()
+    where = f"One core of {names.get(run.chip, run.chip)}: " if run.chip else ""
     units = "One MXU" if run.units == 1 else f"{run.units} MXUs"
     accumulator = DTYPES[run.dtype].accumulator
     return (
@@ -346,6 +347,11 @@ def _given(run: PipelineTrace) -> str:
         f"{per_cycle:,.4g} B a cycle. Tiles of {tm} {times} {tk} by {tk} {times} {tn} in {run.dtype}, sums "
         f"in {accumulator}."
     )
+
+
+def _chip_names() -> dict[str, str]:
+    """Return the catalogue's chips, id to name; a run may also be of a chip that the reader described."""
+    return {chip.id: chip.name for chip in chips.catalogue()}
 
 
 def _task(runs: tuple[PipelineTrace, ...]) -> str:
@@ -366,8 +372,10 @@ def _python(runs: tuple[PipelineTrace, ...]) -> str:
     """Return lines of Python that make the runs again."""
     one = runs[0]
     rates = {name: _plain(getattr(one, name)) for name in ("clock_hz", "bandwidth_bytes_per_second")}
+    # The chip gives the scene its name; the numbers stand beside it: any may override the catalogue's.
+    named = {"chip": one.chip} if one.chip in _chip_names() else {}
     settings: Mapping[str, Any] = {
-        "tile": one.tile, "rows": one.rows, "cols": one.cols, "units": one.units, **rates,
+        **named, "tile": one.tile, "rows": one.rows, "cols": one.cols, "units": one.units, **rates,
         "vmem_bytes": one.vmem_bytes, "dtype": one.dtype, "dataflow": one.dataflow, "overlap": one.overlap,
     }  # fmt: skip
     given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
