@@ -1,7 +1,7 @@
 """Kernels to trace, time and mend, in the syntax of Numba CUDA: correct ones, and one for each mistake.
 
 `LESSONS` holds each with a launch that fits it and what NumPy says the result must be. A kernel's constants
-(`TILE`, `THREADS`, `BINS`) are this module's, as Numba needs them for arrays of shared memory.
+(`TILE`, `THREADS`, `BINS`, ...) are this module's, as Numba needs them for arrays of shared memory.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pulsewarp.simt.tracing.tracer import trace_kernel
 
 TILE = 16
 WIDE_TILE = 32
+PADDED = WIDE_TILE + 1  # an array's shape takes names and numbers, no sums
 THREADS = 128
 BINS = 16
 
@@ -119,7 +120,7 @@ def tiled_transpose(x, out):  # type: ignore[no-untyped-def]
 
 def padded_transpose(x, out):  # type: ignore[no-untyped-def]
     """Transpose through a tile with one unused column, which puts a column into 32 banks."""
-    tile = cuda.shared.array((WIDE_TILE, WIDE_TILE + 1), np.float32)
+    tile = cuda.shared.array((WIDE_TILE, PADDED), np.float32)
     tx = cuda.threadIdx.x
     ty = cuda.threadIdx.y
     column = cuda.blockIdx.x * WIDE_TILE + tx

@@ -108,7 +108,9 @@ class Machine:
         storage: Storage | None = None,
         elements: NDArray[np.int64] | None = None,
     ) -> None:
-        """Record an instruction."""
+        """Record an instruction; without a lane there is none (see `untaken`)."""
+        if not mask:
+            return
         self.launch.count(self.line)
         self.step()
         if values is not None:
@@ -556,7 +558,7 @@ class Machine:
         return self.computed(node, name, mask, [a], data, dst)
 
     def comparison(self, node: Any, mask: int, frame: Frame, dst: str | None) -> Value:
-        """Return ``a < b`` or ``a < b < c``."""
+        """Return ``a < b`` or ``a < b < c``: a lane that has failed once does not look at the rest."""
         a = self.value(node.left, mask, frame)
         found: Value | None = None
         for op, right in zip(node.ops, node.comparators, strict=True):
@@ -570,6 +572,9 @@ class Machine:
             place = right if found is None and len(node.ops) > 1 else node
             found = self.computed(place, name, mask, operands, data, dst)
             a = b
+            mask &= mask_of(data)
+            if not mask:
+                break
         assert found is not None  # a comparison has at least one operator
         return found
 
@@ -593,14 +598,21 @@ class Machine:
         """Return ``a if test else b``: each lane works out its own side."""
         test = self.value(node.test, mask, frame)
         taken = mask_of(test.data != 0) & mask
-        if taken == mask:
-            return self.value(node.body, mask, frame)
-        if not taken:
-            return self.value(node.orelse, mask, frame)
-        a, b = self.value(node.body, taken, frame), self.value(node.orelse, mask & ~taken, frame)
+        off = mask & ~taken
+        a = self.value(node.body, taken, frame) if taken else self.untaken(node.body, frame)
+        b = self.value(node.orelse, off, frame) if off else self.untaken(node.orelse, frame)
+        if a is None or b is None:
+            return self.value(node.body if a else node.orelse, mask, frame)
         dtype = _values.unified(a.data.dtype, b.data.dtype)
         data = np.where(lanes_of(taken), a.data.astype(dtype), b.data.astype(dtype))
         return self.computed(node, "SEL", mask, [test, a, b], data, dst)
+
+    def untaken(self, node: ast.expr, frame: Frame) -> Value | None:
+        """Return a side that no lane takes, for its type, or None where nothing can be said of it yet."""
+        try:
+            return self.value(node, 0, frame)
+        except (ValueError, KeyError):
+            return None
 
     # --- arrays --------------------------------------------------------------------------------------------
 
@@ -796,9 +808,9 @@ class Machine:
         """Return a thread's or block's place, or the launch's size, along an axis."""
         if path not in self.special:
             if path == "cuda.laneid":
-                self.special[path] = Value(np.arange(LANES), "%laneid")
+                self.special[path] = Value(np.arange(LANES, dtype=np.int32), "%laneid")
             elif path == "cuda.warpsize":
-                self.special[path] = constant(LANES)
+                self.special[path] = constant(np.int32(LANES))
             else:
                 _, *rest = path.split(".")
                 if len(rest) != 2 or rest[1] not in _AXES:
@@ -808,12 +820,12 @@ class Machine:
                 axis = _AXES[rest[1]]
                 sizes = {"blockDim": ("ntid", self.launch.block), "gridDim": ("nctaid", self.launch.grid)}
                 if rest[0] == "threadIdx":
-                    found = Value(self.thread[axis], f"%tid.{rest[1]}")
+                    found = Value(self.thread[axis].astype(np.int32), f"%tid.{rest[1]}")
                 elif rest[0] == "blockIdx":
-                    found = Value(constant(self.block[axis]).data, f"%ctaid.{rest[1]}")
+                    found = Value(constant(np.int32(self.block[axis])).data, f"%ctaid.{rest[1]}")
                 elif rest[0] in sizes:
                     short, size = sizes[rest[0]]
-                    found = Value(constant(size[axis]).data, f"c[{short}.{rest[1]}]")
+                    found = Value(constant(np.int32(size[axis])).data, f"c[{short}.{rest[1]}]")
                 else:
                     raise self.error(f"uses {path}, which is not traced; cuda has threadIdx, blockIdx, "
                                      "blockDim and "
@@ -993,11 +1005,11 @@ class Machine:
             size = self.place_of_thread(f"cuda.blockDim.{axis}", node)
             if name == "gridsize":
                 blocks = self.place_of_thread(f"cuda.gridDim.{axis}", node)
-                found.append(Value(size.data * blocks.data, f"c[gridsize.{axis}]"))
+                found.append(Value(size.data.astype(np.int64) * blocks.data, f"c[gridsize.{axis}]"))
                 continue
             thread = self.place_of_thread(f"cuda.threadIdx.{axis}", node)
             block = self.place_of_thread(f"cuda.blockIdx.{axis}", node)
-            data = thread.data + block.data * size.data
+            data = thread.data + block.data.astype(np.int64) * size.data
             self.issue("alu", f"IMAD {register}, {block.register}, {size.register}, {thread.register}", mask,
                        register, [block, size, thread], data)  # fmt: skip
             found.append(Value(data, register))
@@ -1010,7 +1022,14 @@ class Machine:
         if set(given) != {"shape", "dtype"} or len(node.args) + len(node.keywords) != 2:
             raise self.error(f"calls cuda.{space}.array without its two arguments; write "
                              f"cuda.{space}.array(shape, dtype)")  # fmt: skip
-        thing = self.evaluate(given["shape"], mask, frame)
+        written = given["shape"]
+        for part in written.elts if isinstance(written, ast.Tuple) else [written]:
+            if any(isinstance(n, ast.Name) for n in ast.walk(part)) and isinstance(part, ast.BinOp):
+                raise self.error(
+                    f"computes {ast.unparse(part)} in a shape, which Numba cannot; give the number a name "
+                    f"outside the kernel"
+                )
+        thing = self.evaluate(written, mask, frame)
         parts = thing if isinstance(thing, tuple) else (self.as_value(thing, node),)
         if any(v.register is not None for v in parts):
             raise self.error(f"gives cuda.{space}.array a shape that is not constant; use numbers or "

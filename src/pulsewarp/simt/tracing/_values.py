@@ -107,7 +107,7 @@ def operate(op: ast.operator, a: Lanes, b: Lanes) -> Lanes:
             return _computed(_ARITHMETIC[kind](a, b))
     if kind is ast.Pow:
         return _power(a, b)
-    dtype = joint_type(a.dtype, b.dtype)
+    dtype = _wide(a.dtype) if kind in (ast.LShift, ast.RShift) else joint_type(a.dtype, b.dtype)
     if kind is ast.Div:
         if dtype.kind != "f":
             dtype = np.dtype(np.float64)
@@ -200,7 +200,7 @@ def math_function(name: str, *args: Lanes) -> Lanes:
     if len(args) == 1 and args[0].dtype.kind == "f":
         dtype = args[0].dtype
     result = (_UNARY if wanted == 1 else _BINARY)[name](*(a.astype(dtype, copy=False) for a in args))
-    return _computed(result.astype(np.int64) if name in ("floor", "ceil", "trunc") else result)
+    return _computed(result)
 
 
 def cast(a: Lanes, to: str) -> Lanes:

@@ -165,7 +165,7 @@ def compile_kernel(kernel: Callable[..., Any]) -> Any:
     for cell in function.__closure__ or ():
         if is_cuda(cell.cell_contents):
             cell.cell_contents = real
-    return real.jit(function)  # type: ignore[no-untyped-call]  # Numba has no types of its own
+    return real.jit(function)
 
 
 def _triple(name: str, given: int | Sequence[int]) -> Triple:
@@ -254,8 +254,8 @@ def _blocked(launch: Launch, machines: list[Machine], waiting: dict[int, Barrier
             )
         else:
             text = (
-                f"Line {first}: threads {ranges(ended)} of block {short(place, launch.grid)} had ended by "
-                f"then; since Volta it opens without them, but CUDA asks for all threads of a block, "
+                f"Line {first}: threads {ranges(ended)} of block {short(place, launch.grid)} end before "
+                f"this barrier; since Volta it opens without them, but CUDA asks for all threads of a block, "
                 f"so put the work under if instead of returning."
             )
         return Problem(
