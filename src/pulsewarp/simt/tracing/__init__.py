@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from pulsewarp.simt.tracing.result import (
-    KernelTrace,
-    LineScore,
-    Memory,
-    Problem,
-    Touch,
-    TracedInstruction,
-    TracedWarp,
-)
+from pulsewarp.simt.tracing.result import KernelTrace, LineScore
+from pulsewarp.simt.tracing.stream import Memory, Problem, Touch, TracedInstruction, TracedWarp
 from pulsewarp.simt.tracing.tracer import compile_kernel, trace_kernel
 
 __all__ = [

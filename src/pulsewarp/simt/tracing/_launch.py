@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pulsewarp._text import counted
 from pulsewarp.simt._instruction import LANES
 from pulsewarp.simt.tracing._source import Source, read
-from pulsewarp.simt.tracing.result import Memory, Problem, TracedInstruction, Triple
+from pulsewarp.simt.tracing.stream import Memory, Problem, TracedInstruction, Triple
 
 MOST_INSTRUCTIONS = 2**18  # kept in all, about 700 bytes each
 MOST_STEPS = 2**16  # instructions and loop tests of one warp

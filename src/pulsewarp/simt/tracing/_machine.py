@@ -23,7 +23,7 @@ from pulsewarp.simt.tracing import _values
 from pulsewarp.simt.tracing._launch import MOST_STEPS, Launch, Storage, WarpRecord
 from pulsewarp.simt.tracing._source import Source, refuse
 from pulsewarp.simt.tracing._values import ALL, Lanes, Value, constant, lanes_of, mask_of
-from pulsewarp.simt.tracing.result import Problem, TracedInstruction
+from pulsewarp.simt.tracing.stream import Problem, TracedInstruction
 
 MOST_UNROLLED = 64  # iterations of a loop with constant bounds that count as written out
 DEEPEST = 16  # calls within calls

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pulsewarp.simt._instruction import LANES
 from pulsewarp.simt.tracing._launch import Launch, WarpRecord
-from pulsewarp.simt.tracing.result import Memory, Problem, Touch, TracedInstruction
+from pulsewarp.simt.tracing.stream import Memory, Problem, Touch, TracedInstruction
 
 LOAD, STORE, ATOMIC = range(3)
 _KIND = {"load": LOAD, "store": STORE, "atomic": ATOMIC}

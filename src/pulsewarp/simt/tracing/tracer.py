@@ -18,7 +18,8 @@ from pulsewarp.simt.tracing._launch import Launch, Storage, WarpRecord, copied, 
 from pulsewarp.simt.tracing._machine import Barrier, Machine, is_cuda
 from pulsewarp.simt.tracing._source import read
 from pulsewarp.simt.tracing._values import lanes_of
-from pulsewarp.simt.tracing.result import KINDS, KernelTrace, Memory, Problem, TracedWarp, Triple
+from pulsewarp.simt.tracing.result import KernelTrace
+from pulsewarp.simt.tracing.stream import KINDS, Memory, Problem, TracedWarp, Triple
 
 MOST_THREADS = 2**16  # of a launch
 MOST_IN_BLOCK = 1024  # on every compute capability
