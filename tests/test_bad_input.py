@@ -56,6 +56,7 @@ IMAGE = {
 COST, STONNE = systolic.gemm(**SIZES), systolic.gemm(**SIZES, dataflow="os", convention="stonne")
 UNITS, PIXELS = systolic.matrix_units("tpu_v5e"), np.ones((3, 3, 2))
 PATCHES = systolic.im2col(PIXELS, np.ones((1, 1, 2, 1)))
+TRACED = simt.lesson_kernels.product(m=2, k=2, n=2).trace()
 NAN, INF = float("nan"), float("inf")
 
 Row = tuple[str, Callable[[], object], tuple[str, ...]]
@@ -71,6 +72,11 @@ def scalesim(**changes: Any) -> object:
 
 def warps(**changes: Any) -> object:
     return simt.simulate([simt.chain(2)], **changes)
+
+
+def traced(*args: Any, **changes: Any) -> object:
+    given = {"grid": 1, "block": 32, "args": args or (np.ones(2), np.zeros(2), 1), **changes}
+    return simt.trace_kernel(simt.lesson_kernels.strided_copy, **given)
 
 
 def pipe(**changes: Any) -> object:
@@ -187,6 +193,10 @@ VALUES: list[Row] = [
     ("own rows", lambda: lesson.own_product(rows=9), ("rows is 9", "at most 8")),
     ("own int8", lambda: lesson.own_product([[300]], [[1]], dtype="int8"), ("300", "-128 to 127", "change")),
     ("own m", lambda: lesson.own_sizes(0), ("m is 0", "at least 1")),
+    ("own threads", lambda: lesson.own_occupancy("8.0", 0), ("threads_per_block is 0", "at most 2048")),
+    ("own capability", lambda: lesson.own_occupancy("8.1"), ("'8.1'", "7.0, 7.5")),
+    ("launches", lambda: widgets.OccupancyPlayer([]), ("number of launches is 0", "at least 1", "at most 3")),
+    ("placed blocks", lambda: widgets.OccupancyPlayer(simt.occupancy(), start=6), ("start is 6", "most 5")),
     ("own array", lambda: lesson.own_sizes(array="tpu_v44"), ("tpu_v44", "Did you mean 'tpu_v4'")),
     ("folds", lambda: widgets.SystolicPlayer(ARRAY, folds=(0, 2)), ("2", "at most 0")),
     ("future", lambda: widgets.SystolicPlayer(ARRAY, future="gone"), ("'gone'", "hidden")),
@@ -200,6 +210,16 @@ VALUES: list[Row] = [
     ("workload", lambda: guide.Workload(params_b=NAN), ("params_b is nan", "finite")),
     ("price factor", lambda: guide.compare(guide.Workload(), gpu_price_factor=0.0), ("0.0", "above 0")),
     ("band", lambda: guide.Band(3.0, 2.0, 1.0), ("3.0", "in that order")),
+    ("no grid", lambda: traced(grid=0), ("grid.x is 0", "at least 1")),
+    ("four axes", lambda: traced(block=(1, 1, 1, 1)), ("(1, 1, 1, 1)", "one to three")),
+    ("a large block", lambda: traced(block=(64, 32)), ("2048 threads", "at most 1024", "smaller block")),
+    ("many threads", lambda: traced(grid=4096), ("131072 threads", "at most 65536", "smaller grid")),
+    ("parameters", lambda: traced(1), ("3 parameters (x, out, stride)", "holds 1")),
+    ("a deep array", lambda: traced(np.ones((1, 1, 1, 1)), A, 1), ("x has 4 dimensions", "1 to 3")),
+    ("a resident block", lambda: TRACED.simulate(blocks=[1]), ("A block is 1", "at most 0")),
+    ("a timed warp", lambda: TRACED.timed_programs(warps=[8]), ("A warp is 8", "at most 7")),
+    ("a load's latency", lambda: TRACED.simulate(load_latency=0), ("load_latency is 0", "at least 1")),
+    ("a traced product", lambda: simt.lesson_kernels.product(m=0), ("m is 0", "at least 1")),
     # words
     ("dataflow", lambda: simulate(dataflow="wss"), ("'wss'", "ws, os, is", "Did you mean 'ws'?")),
     ("fault", lambda: systolic.Fault("no_skwe"), ("'no_skwe'", "Did you mean 'no_skew'?")),
@@ -224,6 +244,7 @@ VALUES: list[Row] = [
     ("node", lambda: ledger.energy(BOOKS, process_node="45nm"), ("'45nm'", "Did you mean '45 nm'?")),
     ("memory", lambda: ledger.energy(BOOKS, memory="hbm"), ("'hbm'", "Did you mean 'hbm2'?")),
     ("part", lambda: ledger.energy(BOOKS).part("mac"), ("'mac'", "Did you mean 'macs'?")),
+    ("served by", lambda: TRACED.simulate(served_by="drma"), ("'drma'", "Did you mean 'dram'?")),
     ("peak", lambda: roofline.bound(PRODUCT, V5E, "fp4"), ("fp4", "TPU v5e", "known peaks")),
     ("peak's name", lambda: roofline.ridge_point(V5E, "bf61"), ("'bf61'", "Did you mean 'bf16'?")),
     ("chip", lambda: chips.get("tpu_v5"), ("'tpu_v5'", "Did you mean 'tpu_v5")),
@@ -246,7 +267,8 @@ VALUES: list[Row] = [
     ("training's chip", lambda: training(chip="tpu_v5"), ("'tpu_v5'", "Did you mean 'tpu_v5")),
     ("memory's chip", lambda: guide.fit_memory(guide.Workload(), "h100"), ("'h100'", "Did you mean 'h100")),
     # things that do not go together, or were not kept
-    ("barriers", lambda: simt.simulate([[simt.bar()], simt.chain(1)]), ("w0: 1", "w1: 0", "blocks")),
+    ("architecture", lambda: simt.architecture("voltas"), ("'voltas'", "Did you mean 'volta'")),
+    ("operation", lambda: simt.chain(1, architecture="hopper", operation="MUFU"), ("Hopper", "'MUFU'")),
     ("nothing to run", lambda: simt.simulate([]), ("0 warps", "at least one")),
     ("no schedule", lambda: ledger.systolic(UNTRACED), ("trace=False", "trace=True")),
     ("another pipeline", lambda: ledger.levels(ARRAY, "bf16", pipeline=PIPELINE),
@@ -286,6 +308,14 @@ TYPES: list[Row] = [
     ("a version", lambda: simt.occupancy(8.0), ("compute_capability 8.0", "7.0, 7.5")),
     ("a source", lambda: simt.Instruction(srcs=(1,)), ("1", "a name")),
     ("sources", lambda: simt.Instruction(srcs="r0"), ("'r0'", "('r0',)")),
+    ("kernel", lambda: simt.trace_kernel(5, grid=1, block=1), ("kernel is 5", "def")),
+    ("kernel to compile", lambda: simt.compile_kernel("k"), ("kernel is 'k'", "def")),
+    ("grid", lambda: traced(grid="4"), ("grid is '4'", "whole numbers")),
+    ("block", lambda: traced(block=(1.5, 2)), ("block.x is 1.5", "whole number")),
+    ("arguments", lambda: traced(args=5), ("args is 5", "args=(x,)")),
+    ("a list", lambda: traced([1], np.zeros(1), 1), ("x is a list", "np.array(x)")),
+    ("a complex array", lambda: traced(np.ones(1) * 1j, np.zeros(1), 1), ("complex128", "convert it")),
+    ("resident blocks", lambda: TRACED.simulate(blocks=0), ("blocks is 0", "list the blocks")),
     ("an id for a chip", lambda: roofline.bound(PRODUCT, "tpu_v5e"), ("'tpu_v5e'", "chips.get")),
     ("a shape for a product", lambda: roofline.bound((2, 2, 2), V5E), ("(2, 2, 2)", "Matmul")),
     ("ridge", lambda: roofline.ridge_point("tpu_v5e"), ("'tpu_v5e'", "chips.get")),
@@ -323,6 +353,8 @@ TYPES: list[Row] = [
     ("pipeline's VMEM", lambda: pipe(vmem_bytes=2.5), ("vmem_bytes is 2.5", "whole number")),
     ("one cycle", lambda: PIPE.tally(5), ("cycles is 5", "list of cycles")),
     ("pipeline player", lambda: widgets.PipelinePlayer([WARPS]), ("WarpTrace", "systolic.pipeline")),
+    ("occupancy player", lambda: widgets.OccupancyPlayer([WARPS]), ("WarpTrace", "simt.occupancy")),
+    ("one number", lambda: widgets.OccupancyPlayer(5), ("launches is 5", "simt.occupancy")),
     ("warp player", lambda: widgets.WarpPlayer(ARRAY), ("SystolicTrace", "simt.simulate")),
     ("rate", lambda: widgets.SystolicPlayer(ARRAY, rate="2"), ("rate is '2'", "number")),
     ("question", lambda: widgets.Question(None), ("None", "sentence")),
@@ -377,6 +409,12 @@ KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
     ("polcy", simt.matmul_kernel(A, A).simulate, "policy"),
     ("registers", simt.occupancy, "registers_per_thread"),
     ("dynamic_shard", lambda **given: simt.best_block_size("8.0", 32, **given), "dynamic_shared"),
+    ("gird", simt.trace_kernel, "grid"),
+    ("kernal", simt.compile_kernel, "kernel"),
+    ("polcy", TRACED.simulate, "policy"),
+    ("served", TRACED.timed_programs, "served_by"),
+    ("block", TRACED.resident_warps, "blocks"),
+    ("kernal", simt.lesson_kernels.product, "kernel"),
     ("dtpye", Matmul, "dtype"),
     ("dtpye", roofline.bound, "dtype"),
     ("dtpye", roofline.ridge_point, "dtype"),
@@ -429,6 +467,8 @@ KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
     ("chioces", lesson.predict, "choices"),
     ("dtyp", lesson.own_product, "dtype"),
     ("aray", lesson.own_sizes, "array"),
+    ("registers", lesson.own_occupancy, "registers_per_thread"),
+    ("strat", lambda **given: widgets.OccupancyPlayer(simt.occupancy(), **given), "start"),
     ("hnt", lesson.exercise, "hint"),
     ("skp", lesson.skip_predictions, "skip"),
     ("dtpye", figures.roofline, "dtype"),

@@ -30,6 +30,7 @@ from pulsewarp.simt.families import (
 )
 from pulsewarp.simt.kernel import matmul_kernel
 from pulsewarp.simt.patterns import pattern
+from pulsewarp.simt.presets import Architecture, Operation, architecture, architectures
 from pulsewarp.simt.scheduler import simulate
 from pulsewarp.simt.trace import Kernel, WarpTrace
 from pulsewarp.simt.tracing import KernelTrace, compile_kernel, trace_kernel
@@ -40,6 +41,7 @@ __all__ = [
     "POLICY_NAMES",
     "STATES",
     "Access",
+    "Architecture",
     "BankAccess",
     "BankWord",
     "ComputeCapability",
@@ -48,10 +50,13 @@ __all__ = [
     "KernelTrace",
     "LaunchChange",
     "Occupancy",
+    "Operation",
     "SectorCounts",
     "WarpTrace",
     "Wavefront",
     "WavefrontCounts",
+    "architecture",
+    "architectures",
     "bar",
     "best_block_size",
     "chain",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pulsewarp import _checks
+from pulsewarp.simt import presets
 from pulsewarp.simt._instruction import LANES, Instruction, bar
+from pulsewarp.simt.presets import Architecture
 
 Program = tuple[Instruction, ...]
 MOST_REPEATS = 1_000_000
@@ -13,8 +15,31 @@ def _count(name: str, value: int, least: int = 1) -> int:
     return _checks.whole_number(name, value, least=least, most=MOST_REPEATS)
 
 
+def _cost(
+    architecture: str | Architecture | None,
+    operation: str,
+    latency: int | None,
+    interval: int | None,
+    illustrative: int,
+) -> tuple[str, int, int]:
+    """Return unit, latency and interval: as given, else the architecture's, else illustrative ones."""
+    unit, cycles, taken = "mem" if operation.startswith("LD") else "alu", illustrative, 1
+    if architecture is not None:
+        known = presets.architecture(architecture).instruction(operation)
+        unit, cycles, taken = known.unit, known.latency, known.interval
+    return unit, cycles if latency is None else latency, taken if interval is None else interval
+
+
 @_checks.names_keywords
-def chain(n: int, *, ilp: int = 1, latency: int = 4, interval: int = 1) -> Program:
+def chain(
+    n: int,
+    *,
+    ilp: int = 1,
+    latency: int | None = None,
+    interval: int | None = None,
+    architecture: str | Architecture | None = None,
+    operation: str = "FFMA",
+) -> Program:
     """Return `n` sums in `ilp` independent chains: what one warp can overlap with itself.
 
     Sum ``i`` reads and writes register ``i mod ilp``. One warp alone needs about
@@ -26,9 +51,14 @@ def chain(n: int, *, ilp: int = 1, latency: int = 4, interval: int = 1) -> Progr
         Instructions.
     ilp : int
         Independent chains, the instruction-level parallelism.
-    latency, interval : int
-        Cycles. An FFMA can use another's result after 4 cycles from Volta to Hopper (Jia et al.,
-        arXiv:1804.06826, and later measurements); the interval of 1 is illustrative.
+    latency, interval : int, optional
+        Cycles; left out, those of `architecture`, and without one 4 and 1. An FFMA can use another's result
+        after 4 cycles from Volta to Hopper (Jia et al., arXiv:1804.06826, and later measurements); the
+        interval of 1 is illustrative.
+    architecture : str or Architecture, optional
+        As for `architecture`: whose latency and unit width the instructions have.
+    operation : str
+        What they are called, and what is looked up there.
 
     Returns
     -------
@@ -47,10 +77,13 @@ def chain(n: int, *, ilp: int = 1, latency: int = 4, interval: int = 1) -> Progr
     96
     >>> simt.simulate([simt.chain(24, ilp=4)], schedulers=1).cycles
     27
+    >>> simt.simulate([simt.chain(24, ilp=4, architecture="volta")], schedulers=1).cycles
+    50
     """
     ilp = _count("ilp", ilp)
+    unit, latency, interval = _cost(architecture, operation, latency, interval, 4)
     step = [
-        Instruction("alu", latency, interval, f"r{j}", (f"r{j}",), f"FFMA r{j}, r{j}, r{j}, r{j}")
+        Instruction(unit, latency, interval, f"r{j}", (f"r{j}",), f"{operation} r{j}, r{j}, r{j}, r{j}")
         for j in range(min(ilp, _count("n", n)))
     ]
     return tuple(step[i % ilp] for i in range(n))
@@ -61,10 +94,12 @@ def load_compute(
     repeats: int,
     sums: int,
     *,
-    load_latency: int = 18,
-    load_interval: int = 1,
-    sum_latency: int = 4,
-    sum_interval: int = 1,
+    load_latency: int | None = None,
+    load_interval: int | None = None,
+    sum_latency: int | None = None,
+    sum_interval: int | None = None,
+    architecture: str | Architecture | None = None,
+    load: str = "LDG",
 ) -> Program:
     """Return `repeats` times one load and `sums` dependent sums that use it: latency to be hidden.
 
@@ -72,9 +107,13 @@ def load_compute(
     ----------
     repeats, sums : int
         How often, and sums after each load.
-    load_latency, load_interval, sum_latency, sum_interval : int
-        Cycles. Illustrative, as in `matmul_kernel`: 18 is shorter than any real load, so that it can be
-        watched.
+    load_latency, load_interval, sum_latency, sum_interval : int, optional
+        Cycles; left out, those of `architecture`. Without one they are illustrative, as in `matmul_kernel`:
+        18, 1, 4 and 1; 18 is shorter than any real load, so that it can be watched.
+    architecture : str or Architecture, optional
+        As for `architecture`: whose load and FFMA these are.
+    load : str
+        The load looked up there: ``"LDG"`` from DRAM, ``"LDG.L2"``, ``"LDG.L1"`` or ``"LDS"``.
 
     Returns
     -------
@@ -90,22 +129,35 @@ def load_compute(
     --------
     >>> [i.text for i in load_compute(1, 2)]
     ['LDG r4, [A]', 'FFMA r5, r4, r4, r5', 'FFMA r5, r4, r4, r5']
+    >>> load_compute(1, 2, architecture="ampere", load="LDG.L2")[0].latency
+    262
     """
-    load = Instruction("mem", load_latency, load_interval, "r4", (), "LDG r4, [A]")
-    add = Instruction("alu", sum_latency, sum_interval, "r5", ("r4", "r5"), "FFMA r5, r4, r4, r5")
-    return (load, *[add] * _count("sums", sums, least=0)) * _count("repeats", repeats)
+    _, cycles, taken = _cost(architecture, load, load_latency, load_interval, 18)
+    first = Instruction("mem", cycles, taken, "r4", (), f"{load} r4, [A]")
+    unit, cycles, taken = _cost(architecture, "FFMA", sum_latency, sum_interval, 4)
+    add = Instruction(unit, cycles, taken, "r5", ("r4", "r5"), "FFMA r5, r4, r4, r5")
+    return (first, *[add] * _count("sums", sums, least=0)) * _count("repeats", repeats)
 
 
 @_checks.names_keywords
-def load_stream(n: int, *, latency: int = 18, interval: int = 1) -> Program:
+def load_stream(
+    n: int,
+    *,
+    latency: int | None = None,
+    interval: int | None = None,
+    architecture: str | Architecture | None = None,
+    load: str = "LDG",
+) -> Program:
     """Return `n` independent loads: what the memory unit and the limit on loads in flight allow.
 
     Parameters
     ----------
     n : int
         Loads, each to its own register.
-    latency, interval : int
-        Cycles, illustrative as in `load_compute`.
+    latency, interval : int, optional
+        Cycles; left out, those of `architecture`, and without one 18 and 1, as in `load_compute`.
+    architecture, load
+        As for `load_compute`.
 
     Returns
     -------
@@ -123,22 +175,30 @@ def load_stream(n: int, *, latency: int = 18, interval: int = 1) -> Program:
     >>> simt.simulate([simt.load_stream(8, latency=100)] * 4).cycles
     131
     """
+    _, latency, interval = _cost(architecture, load, latency, interval, 18)
     return tuple(
-        Instruction("mem", latency, interval, f"r{i}", (), f"LDG r{i}, [A+{i}]")
+        Instruction("mem", latency, interval, f"r{i}", (), f"{load} r{i}, [A+{i}]")
         for i in range(_count("n", n))
     )
 
 
 @_checks.names_keywords
-def chain_and_barrier(repeats: int, sums: int, *, latency: int = 4, interval: int = 1) -> Program:
+def chain_and_barrier(
+    repeats: int,
+    sums: int,
+    *,
+    latency: int | None = None,
+    interval: int | None = None,
+    architecture: str | Architecture | None = None,
+) -> Program:
     """Return `repeats` times `sums` dependent sums and a barrier: one late warp holds up its block.
 
     Parameters
     ----------
     repeats, sums : int
         How often, and sums before each barrier; give one warp more of them to make it late.
-    latency, interval : int
-        Cycles, as in `chain`.
+    latency, interval, architecture
+        As for `chain`.
 
     Returns
     -------
@@ -157,12 +217,21 @@ def chain_and_barrier(repeats: int, sums: int, *, latency: int = 4, interval: in
     >>> simt.simulate([late] + [other] * 7).cycles
     288
     """
-    add = Instruction("alu", latency, interval, "r0", ("r0",), "FFMA r0, r0, r0, r0")
+    unit, latency, interval = _cost(architecture, "FFMA", latency, interval, 4)
+    add = Instruction(unit, latency, interval, "r0", ("r0",), "FFMA r0, r0, r0, r0")
     return (*[add] * _count("sums", sums, least=0), bar()) * _count("repeats", repeats)
 
 
 @_checks.names_keywords
-def diverge(ways: int, sums: int, tail: int, *, latency: int = 4, interval: int = 1) -> Program:
+def diverge(
+    ways: int,
+    sums: int,
+    tail: int,
+    *,
+    latency: int | None = None,
+    interval: int | None = None,
+    architecture: str | Architecture | None = None,
+) -> Program:
     """Return `ways` paths of `sums` dependent sums one after the other, then `tail` sums together.
 
     The paths of a divergent branch are serialised: each issues for itself, on its own lanes only. Not
@@ -174,8 +243,8 @@ def diverge(ways: int, sums: int, tail: int, *, latency: int = 4, interval: int 
         Paths, 1 to 32, which share the 32 lanes as evenly as they can.
     sums, tail : int
         Sums on each path, and after the paths have met again.
-    latency, interval : int
-        Cycles, as in `chain`.
+    latency, interval, architecture
+        As for `chain`.
 
     Returns
     -------
@@ -197,8 +266,10 @@ def diverge(ways: int, sums: int, tail: int, *, latency: int = 4, interval: int 
     """
     ways = _checks.whole_number("ways", ways, most=LANES)
 
+    unit, cycles, taken = _cost(architecture, "FFMA", latency, interval, 4)
+
     def add(lanes: int) -> Instruction:
-        return Instruction("alu", latency, interval, "r0", ("r0",), "FFMA r0, r0, r0, r0", lanes)
+        return Instruction(unit, cycles, taken, "r0", ("r0",), "FFMA r0, r0, r0, r0", lanes)
 
     shares = [LANES // ways + (path < LANES % ways) for path in range(ways)]
     paths = [add(lanes) for lanes in shares for _ in range(_count("sums", sums))]
