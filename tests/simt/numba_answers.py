@@ -52,7 +52,7 @@ def simulated() -> dict[str, Any]:
         answers[name] = args[place].tolist()
     bounds = simt.lesson_kernels.LESSONS["out_of_bounds"]
     try:
-        simt.compile_kernel(bounds.kernel)[bounds.grid, bounds.block](*bounds.args)
+        simt.compile_kernel(bounds.kernel)[bounds.grid, bounds.block](*(a.copy() for a in bounds.args))
     except IndexError as refusal:
         answers["out_of_bounds"] = str(refusal)
     return answers

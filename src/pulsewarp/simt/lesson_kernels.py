@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks
+from pulsewarp._arrays import freeze
 from pulsewarp.simt import cuda
 from pulsewarp.simt.tracing.result import KernelTrace
 from pulsewarp.simt.tracing.tracer import trace_kernel
@@ -297,6 +298,11 @@ class Lesson:
     output: str
     expected: NDArray[Any]
     mistake: str | None = None
+
+    def __post_init__(self) -> None:
+        kept = tuple(freeze(a.copy()) if isinstance(a, np.ndarray) else a for a in self.args)
+        object.__setattr__(self, "args", kept)
+        object.__setattr__(self, "expected", freeze(self.expected.copy()))
 
     def trace(self) -> KernelTrace:
         """Return the trace of this launch.

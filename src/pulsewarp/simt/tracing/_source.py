@@ -71,12 +71,12 @@ def read(kernel: Callable[..., Any], role: str = "kernel") -> Source:
 
     A kernel that Numba has decorated is read by the function beneath.
     """
-    function = getattr(kernel, "py_func", kernel)
-    if not isinstance(function, FunctionType):
-        _checks.instance(
-            role, function, FunctionType, "pass the function written with def, not its result or its name"
-        )
-        raise TypeError(f"{role} must be a function written with def.")
+    function = _checks.instance(
+        role,
+        getattr(kernel, "py_func", kernel),
+        FunctionType,
+        "pass the function written with def, not its result or its name",
+    )
     name = function.__name__
     try:
         lines, first_line = inspect.getsourcelines(function)
