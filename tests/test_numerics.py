@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 
-from pulsewarp import numerics, systolic
+from pulsewarp import _arrays, numerics, systolic
 from pulsewarp.numerics import JAX_PRECISIONS, PRECISIONS, multiply, multiply_add, split
 
 RANDOM = np.random.default_rng(0)
@@ -226,12 +226,12 @@ def cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sum_in_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums kept in bf16 as well."""
-    monkeypatch.setattr(numerics, "_sum_in_order", rounded_sums(numerics._sum_in_order))
+    monkeypatch.setattr(numerics, "add_up", rounded_sums(_arrays.add_up))
 
 
 def rounded_sums(honest: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
-    def rounded(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        total = honest(a, b)
+    def rounded(a: NDArray[Any], b: NDArray[Any], accumulator: np.dtype[Any]) -> NDArray[Any]:
+        total = honest(a, b, accumulator)
         return numerics._round_to_bf16(total) if total.dtype == np.float32 else total
 
     return rounded

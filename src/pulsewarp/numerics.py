@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pulsewarp import _checks
-from pulsewarp._arrays import freeze
+from pulsewarp._arrays import add_up, freeze
 from pulsewarp._text import counted
 
 PARTS = ("hi", "mid", "lo")
@@ -344,13 +344,15 @@ def multiply(a: ArrayLike, b: ArrayLike, precision: str = "default") -> Product:
         For operands that are no matrices of finite numbers or do not fit each other, an unknown precision,
         values beyond the type's range, sums that may exceed float32's, or more than 2**27 multiply-adds.
 
-    Notes ----- With u = 2**-24 and v = 2**-8 (largest relative change by rounding to float32 and to bf16),
-    the error of an element is at most (d + g (1 + v)**4) times the same element of abs(a) @ abs(b). d is what
-    the precision leaves out: 2 v + v**2 for one pass, 3 v**2 + v**4 for three, 2 v**3 + v**4 for six. g = n u
-    / (1 - n u) is the usual bound of n = k - 1 + passes - 1 float32 additions (N. J. Higham, "Accuracy and
-    Stability of Numerical Algorithms", 2002, section 3.1; for "float32" also of the product's own rounding).
-    Values so small that rounding changes them by more than these fractions add their share, and float64
-    itself k 2**-52.
+    Notes
+    -----
+    With u = 2**-24 and v = 2**-8 (largest relative change by rounding to float32 and to bf16), the error of
+    an element is at most (d + g (1 + v)**4) times the same element of abs(a) @ abs(b). d is what the
+    precision leaves out: 2 v + v**2 for one pass, 3 v**2 + v**4 for three, 2 v**3 + v**4 for six.
+    g = n u / (1 - n u) is the usual bound of n = k - 1 + passes - 1 float32 additions (N. J. Higham,
+    "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1; for "float32" also of the product's
+    own rounding). Values so small that rounding changes them by more than these fractions add their share,
+    and float64 itself k 2**-52.
 
     Examples
     --------
@@ -373,7 +375,7 @@ def multiply(a: ArrayLike, b: ArrayLike, precision: str = "default") -> Product:
     narrow = _as_int8 if kind.name == "int8" else _as_float32
     a, b = freeze(narrow("a", a)), freeze(narrow("b", b))
     accumulator = np.dtype(np.int32 if kind.name == "int8" else np.float32)
-    reach = _sum_in_order(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64)))
+    reach = add_up(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64)), np.dtype(np.float64))
     if accumulator.kind == "f" and reach.max() > np.finfo(np.float32).max / (1 + BF16_UNIT) ** 4:
         raise ValueError(
             f"Sums of this product can reach {reach.max():.2g}, beyond float32's "
@@ -386,7 +388,7 @@ def multiply(a: ArrayLike, b: ArrayLike, precision: str = "default") -> Product:
             f"{PARTS[i]} x {PARTS[j]}" if kind.parts else "a x b",
             a_parts[i],
             b_parts[j],
-            freeze(_sum_in_order(a_parts[i].astype(accumulator), b_parts[j].astype(accumulator))),
+            freeze(add_up(a_parts[i], b_parts[j], accumulator)),
         )
         for i, j in kind.passes
     )
@@ -401,7 +403,7 @@ def multiply(a: ArrayLike, b: ArrayLike, precision: str = "default") -> Product:
         b_parts=b_parts,
         passes=passes,
         result=freeze(result),
-        exact=freeze(_sum_in_order(a.astype(np.float64), b.astype(np.float64))),
+        exact=freeze(add_up(a, b, np.dtype(np.float64))),
         bound=freeze(_bound(kind, a, b, reach)),
     )
 
@@ -429,9 +431,11 @@ def multiply_add(x: ArrayLike, y: ArrayLike, earlier: ArrayLike) -> MultiplyAdd:
     ValueError
         For another type, or different ones.
 
-    Notes ----- A product of two float32 values has at most 48 significant bits, so float64 holds it. What a
-    float32 sum loses is itself a float32 and is found by D. E. Knuth's exact sum ("The Art of Computer
-    Programming", volume 2, section 4.2.2, theorem B).
+    Notes
+    -----
+    A product of two float32 values has at most 48 significant bits, so float64 holds it. What a float32 sum
+    loses is itself a float32 and is found by D. E. Knuth's exact sum ("The Art of Computer Programming",
+    volume 2, section 4.2.2, theorem B).
 
     Examples
     --------
@@ -463,19 +467,6 @@ def multiply_add(x: ArrayLike, y: ArrayLike, earlier: ArrayLike) -> MultiplyAdd:
     product_lost = exact_product - product.astype(np.float64)
     parts = (product, total, exact_product, exact_total, product_lost, total_lost)
     return MultiplyAdd(*(freeze(np.asarray(part)).reshape(x.shape) for part in parts))
-
-
-def _sum_in_order(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """Return the product of two matrices of one type, each element summed in that type in order of k.
-
-    Unlike a BLAS it gives the same bits everywhere: one rounding for each product, one for each sum.
-    """
-    total = np.zeros((a.shape[0], b.shape[1]), a.dtype)
-    product = np.empty_like(total)
-    for k in range(a.shape[1]):
-        np.multiply(a[:, k, None], b[None, k], out=product)
-        np.add(total, product, out=total)
-    return total
 
 
 def _as_float32(name: str, value: ArrayLike) -> NDArray[np.float32]:

@@ -158,6 +158,7 @@ def test_show_replaces_the_run():
 def test_python_line_makes_the_run_again():
     trace = example("os")
     header, _ = _wire.unpack(CellPlayer(trace, cell=(2, 1)).trace)
+    assert "\n" not in header["python"]
     scope = {}
     exec(header["python"].replace("widgets.CellPlayer(", "again = dict(trace="), scope)
     again = scope["again"]

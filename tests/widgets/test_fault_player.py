@@ -215,6 +215,7 @@ def test_a_hidden_faults_line_of_python_tries_a_guess() -> None:
 def test_python_line_makes_both_runs_again(kind: str, cell: dict[str, int]) -> None:
     sound, broken = runs(kind, **cell)
     line = _wire.unpack(FaultPlayer(sound, broken).trace)[0]["python"]
+    assert "\n" not in line
     scope: dict[str, Any] = {}
     exec(line.replace("widgets.FaultPlayer(", "again = ("), scope)
     assert [run.result.tolist() for run in scope["again"]] == [sound.result.tolist(), broken.result.tolist()]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -160,22 +161,23 @@ def test_a_run_of_many_events_stays_small_on_the_wire() -> None:
     assert len(PipelinePlayer(run).trace) < 200_000
 
 
-@pytest.mark.parametrize("made_from", ["values", "sizes", "a chip"])
+@pytest.mark.parametrize("made_from", ["int8", "bfloat16", "sizes", "a chip"])
 def test_the_copied_python_recreates_the_runs(made_from: str) -> None:
     if made_from == "a chip":
         sizes = {"m": 256, "k": 512, "n": 256, "tile": (128, 128, 128)}
         runs = [systolic.pipeline(**sizes, chip="tpu_v5e", buffers=count) for count in (2, 1)]
-    elif made_from == "values":
-        a, b = np.arange(16, dtype=np.int8).reshape(4, 4), np.arange(24, dtype=np.int8).reshape(4, 6)
+    elif made_from != "sizes":
+        kind = np.dtype(ml_dtypes.bfloat16 if made_from == "bfloat16" else made_from)
+        a, b = np.arange(16).reshape(4, 4).astype(kind), np.arange(24).reshape(4, 6).astype(kind)
         runs = [systolic.pipeline(a, b, tile=(2, 2, 2), **MACHINE, buffers=count) for count in (1, 2)]
     else:
         runs = pair()
     player = PipelinePlayer(runs)
     header, _ = _wire.unpack(player.trace)
-    *before, last = header["python"].split("\n")
+    assert "\n" not in header["python"]
     names: dict[str, Any] = {}
-    exec("\n".join(before), names)
-    assert eval(last, names).trace == player.trace
+    exec(header["python"].replace("widgets.PipelinePlayer(", "again = ("), names)
+    assert PipelinePlayer(names["again"]).trace == player.trace
 
 
 def test_a_chip_outside_the_catalogue_is_shown_by_its_id_and_copied_by_its_numbers() -> None:
@@ -194,6 +196,13 @@ def test_show_replaces_the_runs_and_verify_asks_the_new_ones() -> None:
     player.request = {"id": 1, "kind": "verify", "cycle": 0}
     assert player.reply["report"][0][0] == "two buffers: closed form"
     assert all(row[1] for row in player.reply["report"])
+
+
+def test_a_prediction_can_hide_what_comes() -> None:
+    player = PipelinePlayer(pair())
+    assert player.future == "dimmed"
+    player.future = "hidden"
+    assert player.options["future"] == "hidden"
 
 
 def test_repr_and_bundle_are_the_same_everywhere() -> None:

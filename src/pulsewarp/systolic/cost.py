@@ -15,6 +15,7 @@ from pulsewarp._text import counted
 from pulsewarp.systolic import busy, rules
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, Letter
 from pulsewarp.systolic.registers import Report
+from pulsewarp.systolic.trace import SystolicTrace
 
 CONVENTIONS = ("register", "scalesim", "stonne")
 """Who counts how. "register": what `simulate` counts. "scalesim": what SCALE-Sim 3.0.0 prints.
@@ -456,6 +457,19 @@ def gemm(
     whole = _checks.whole_number
     sizes: dict[Axis, int] = {"m": whole("m", m), "k": whole("k", k), "n": whole("n", n)}
     return _count(flow, sizes, whole("rows", rows), whole("cols", cols), convention, overlap)
+
+
+def cost_of(run: SystolicTrace) -> GemmCost:
+    """Return the closed-form cost of what a trace ran: its product, array, dataflow and overlap."""
+    return gemm(
+        m=run.m,
+        k=run.k,
+        n=run.n,
+        rows=run.rows,
+        cols=run.cols,
+        dataflow=run.dataflow,
+        overlap=run.overlap,
+    )
 
 
 @_checks.names_keywords

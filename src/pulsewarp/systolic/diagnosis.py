@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks
-from pulsewarp._arrays import freeze
+from pulsewarp._arrays import equal_values, freeze
 from pulsewarp._text import counted
 from pulsewarp.systolic.dataflow import AXES, Axis, coordinates
 from pulsewarp.systolic.trace import SystolicTrace
@@ -101,7 +101,7 @@ class Suspects:
                 f"{_count(where.cells)} to all of them."
             )
         without = _without(trace, row, col)
-        m, n = (int(i) for i in np.argwhere(~_same(without, self.seen))[0])
+        m, n = (int(i) for i in np.argwhere(~equal_values(without, self.seen))[0])
         return (
             f"Not cell {cell}: without its products C[{m},{n}] would be {without[m, n]}, but it is "
             f"{self.seen[m, n]}. {_remain(self.cells)}"
@@ -187,10 +187,10 @@ def suspects(
     _same_product(sound, broken)
     candidates = _candidates(sound, among)
     seen, start = broken.result, len(candidates)
-    wrong = ~_same(sound.result, seen)
+    wrong = ~equal_values(sound.result, seen)
     at = tuple((int(m), int(n)) for m, n in np.argwhere(wrong))
     near = tuple(cell for cell in candidates if not wrong[~_touched(sound, *cell)].any())
-    exact = tuple(cell for cell in near if _same(_without(sound, *cell), seen).all())
+    exact = tuple(cell for cell in near if equal_values(_without(sound, *cell), seen).all())
     of_before = f"of {counted(start, 'cell')}"
     if not at:
         where = f"all {seen.size} results are right, which excludes no cell: {len(near)} {of_before} left"
@@ -286,12 +286,6 @@ def _without(trace: SystolicTrace, row: int, col: int) -> NDArray[Any]:
         product = trace.a[:, i, None].astype(result.dtype) * trace.b[i].astype(result.dtype)
         total += np.where(touched & k[i], np.zeros_like(product), product)
     return freeze(total)
-
-
-def _same(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which elements are equal, two NaN included."""
-    equal: NDArray[np.bool_] = (one == other) | ((one != one) & (other != other))
-    return equal
 
 
 def _marked(places: Iterable[tuple[int, int]], shape: tuple[int, ...]) -> NDArray[np.bool_]:

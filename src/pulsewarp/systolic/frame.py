@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp._text import counted
-from pulsewarp.systolic.cost import gemm
+from pulsewarp.systolic.cost import cost_of
 from pulsewarp.systolic.dataflow import AXES, Axis, Letter
 from pulsewarp.systolic.registers import REGISTERS, Check
 from pulsewarp.systolic.trace import SystolicTrace
@@ -61,7 +61,7 @@ class _Frame:
     """The elements in the array after one clock edge, each put where it must be by then."""
 
     def __init__(self, trace: SystolicTrace, t: int) -> None:
-        self.trace, self.t = trace, t
+        self.trace, self.t, self.cost = trace, t, cost_of(trace)
         shape = (trace.rows, trace.cols)
         names = (*REGISTERS, "shadow") if trace.overlap else REGISTERS
         self.index = {name: np.full(shape, -1, np.int32) for name in names}
@@ -78,7 +78,7 @@ class _Frame:
 
     def _folds(self) -> Iterator[tuple[int, int, int, bool]]:
         """Yield first row, first column, first product's cycle and being the last, of each fold under way."""
-        trace, cost = self.trace, self._cost()
+        trace, cost = self.trace, self.cost
         # A tile is held until the next one's stream comes; until then its fold has something in the array.
         first = max(0, (self.t - cost.cycles_per_fold) // cost.interval - (1 if trace.overlap else 0))
         for f in range(first, min(self.t // cost.interval + 1, cost.folds)):
@@ -90,18 +90,6 @@ class _Frame:
                     f * cost.interval + cost.load,
                     f == cost.folds - 1,
                 )
-
-    def _cost(self) -> Any:
-        trace = self.trace
-        return gemm(
-            m=trace.m,
-            k=trace.k,
-            n=trace.n,
-            rows=trace.rows,
-            cols=trace.cols,
-            dataflow=trace.dataflow,
-            overlap=trace.overlap,
-        )
 
     def _put_streams(self, row0: int, col0: int, since: int, rows: NDArray[Any], cols: NDArray[Any]) -> None:
         """Put each element of both streams as many cells from its edge as cycles have passed since then."""
@@ -129,7 +117,7 @@ class _Frame:
             self._put("held", flow.held, at, np.minimum(row, entered), col)
             return
         entered, reached = entered - col, since - row - col
-        left = reached >= (self._cost().interval if not last else np.inf)
+        left = reached >= (self.cost.interval if not last else np.inf)
         self._put("shadow", flow.held, at, np.where(reached < 0, np.minimum(row, entered), -1), col)
         self._put("held", flow.held, at, np.where((reached >= 0) & ~left, row, -1), col)
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks, chips
-from pulsewarp._arrays import freeze
+from pulsewarp._arrays import add_up, freeze
 from pulsewarp.matmul import DTYPES, accumulator_type, stored_bytes
 from pulsewarp.systolic.cost import gemm
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis
 from pulsewarp.systolic.matrix_units import matrix_units
 from pulsewarp.systolic.pipeline_trace import MULTIPLY, WRITE, PipelineTrace
-from pulsewarp.systolic.verification import add_up, multiply_integers
+from pulsewarp.systolic.verification import multiply_integers
 
 MOST_STEPS = 2**16
 """The most steps of one run; a step is one tile of A times one of B."""

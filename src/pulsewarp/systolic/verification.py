@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsewarp._arrays import add_up, equal_values
 from pulsewarp._text import counted
-from pulsewarp.systolic.cost import gemm
+from pulsewarp.systolic.cost import cost_of
 from pulsewarp.systolic.dataflow import Axis, Letter, coordinates
 from pulsewarp.systolic.frame import check_frame
 from pulsewarp.systolic.registers import Check, Report
@@ -25,14 +26,6 @@ def verify(trace: SystolicTrace, cycle: int | None = None) -> Report:
     if cycle is not None:
         checks.append(check_frame(trace, cycle))
     return Report(tuple(checks))
-
-
-def add_up(a: NDArray[Any], b: NDArray[Any], accumulator: np.dtype[Any]) -> NDArray[Any]:
-    """Return a @ b with products and sums in the accumulator's type, added in the order of k."""
-    total = np.zeros((a.shape[0], b.shape[1]), accumulator)
-    for column, row in zip(a.T.astype(accumulator), b.astype(accumulator), strict=True):
-        total += column[:, None] * row[None, :]
-    return total
 
 
 def multiply_integers(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.int64]:
@@ -53,8 +46,7 @@ def check_product(trace: SystolicTrace) -> Check:
         says = f"equal NumPy's a @ b in {result.dtype}"
     else:
         expected = add_up(trace.a, trace.b, result.dtype)
-        both_nan = np.isnan(result) & np.isnan(expected)  # where sums beyond the type's range cancelled
-        right = (result == expected) | both_nan
+        right = equal_values(result, expected)  # NaN: where sums beyond the type's range cancelled
         far = np.abs(result - trace.a.astype(np.float64) @ trace.b.astype(np.float64)).max()
         says = f"equal NumPy's sum over k in {result.dtype}, at most {far:.2g} from a @ b in float64"
     equal = int(np.count_nonzero(right))
@@ -80,15 +72,7 @@ def _wrong_results(result: NDArray[Any], expected: NDArray[Any], wrong: NDArray[
 
 def check_closed_form(trace: SystolicTrace) -> Check:
     """Compare the cycles counted with the formula."""
-    cost = gemm(
-        m=trace.m,
-        k=trace.k,
-        n=trace.n,
-        rows=trace.rows,
-        cols=trace.cols,
-        dataflow=trace.dataflow,
-        overlap=trace.overlap,
-    )
+    cost = cost_of(trace)
     count = len(trace.folds)
     formula = f"{cost.folds} x {cost.cycles_per_fold}"
     if trace.overlap:
@@ -205,6 +189,6 @@ def check_coverage(trace: SystolicTrace) -> Check:
         share = np.zeros((trace.rows, trace.cols), np.int32)
         share[: fold.rows, : fold.cols] = stream
         wrong += int(np.count_nonzero(trace.length[fold.index] != share))
-    counted = int(trace.schedule.busy.sum(dtype=np.int64))
-    says = f"{counted} multiply-adds counted for {total} products, {wrong} cells with a wrong share"
-    return Check("each product once", counted == total and wrong == 0, says)
+    macs = int(trace.schedule.busy.sum(dtype=np.int64))
+    says = f"{macs} multiply-adds counted for {total} products, {wrong} cells with a wrong share"
+    return Check("each product once", macs == total and wrong == 0, says)

@@ -182,9 +182,8 @@ class Player(Scene):
             When the run has no such cycle.
         """
         self.cursor = _checks.whole_number("cycle", cycle, least=0, most=self._cycles - 1)
-        self.seeks += (
-            1  # a view that plays has left the cursor behind; it must move even to where that already is
-        )
+        # A view that plays has left the cursor behind; it must move even to where that already is.
+        self.seeks += 1
 
     def replace(self, packed: str, *, cycles: int, cursor: int = 0, shows: object = None) -> None:
         """Show another run in the same views: the packed text, its number of frames, its first frame."""
@@ -314,6 +313,16 @@ class HidingPlayer(Player):
     def future(self, value: str) -> None:
         _checks.choice("future", value, FUTURES)
         self.options = {**self.options, "future": value}
+
+
+def first_frame(start: int | None, telling: int, cycles: int) -> tuple[int, int | None]:
+    """Return the frame shown at first, and the poster: a frame that tells most, which "play" leaves for 0.
+
+    Who gives a `start` wants no poster.
+    """
+    if start is None:
+        return telling, telling
+    return _checks.whole_number("start", start, least=0, most=cycles - 1), None
 
 
 def _verifiable(shows: object) -> dict[str, Any]:

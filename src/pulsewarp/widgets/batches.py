@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pulsewarp import _checks, ledger
 from pulsewarp._text import counted
 from pulsewarp.systolic import PHASES, SystolicTrace
-from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._player import Player, first_frame
 from pulsewarp.widgets._wire import Coding, pack
 from pulsewarp.widgets.systolic import one_line, operand_lines
 
@@ -116,16 +116,14 @@ class BatchesPlayer(Player):
     ) -> None:
         self._lanes = _lanes(runs, batches)
         cycles = max(lane.cycles for lane in self._lanes)
-        telling = _telling_cycle(self._lanes)
-        if start is not None:
-            start = _checks.whole_number("start", start, least=0, most=cycles - 1)
+        cursor, poster = first_frame(start, _telling_cycle(self._lanes), cycles)
         own_task = _TASK_ONE if len(self._lanes) == 1 else _TASK_SEVERAL
         super().__init__(
             _packed(self._lanes, single=isinstance(runs, SystolicTrace)),
             cycles=cycles,
-            cursor=telling if start is None else start,
+            cursor=cursor,
             options={
-                "poster": telling if start is None and telling else None,
+                "poster": poster,
                 "rate": None if rate is None else _checks.positive_number("rate", rate),
                 "title": title,
             },
@@ -345,7 +343,7 @@ def _python(lanes: tuple[Lane, ...], *, single: bool) -> str:
             number = len(names)
             names[id(run)] = f"run{number}"
             overlap = ", overlap=True" if run.overlap else ""
-            operands = operand_lines(run).splitlines()
+            operands = operand_lines(run.a, run.b)
             a, b = "a", "b"
             if operands[0].startswith("#"):  # too large to write down: told apart by number
                 a, b = f"a{number}", f"b{number}"

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks, numerics
 from pulsewarp.systolic import PHASES, SystolicTrace
-from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._player import Player, first_frame
 from pulsewarp.widgets._wire import pack
-from pulsewarp.widgets.systolic import VALUES_UP_TO, encode, operand_lines
+from pulsewarp.widgets.systolic import VALUES_UP_TO, encode, one_line, operand_lines
 
 ZOOMS = ("cell", "row", "array")
 """How near the picture stands, from the nearest."""
@@ -91,15 +91,14 @@ class CellPlayer(Player):
         run = _fitting(trace)
         zoom = _checks.choice("zoom", zoom, ZOOMS)
         packed, cycle, cell, rounds = _telling(run, cell)
-        if start is not None:
-            start = _checks.whole_number("start", start, least=0, most=run.cycles - 1)
+        cursor, poster = first_frame(start, cycle, run.cycles)
         self._shown, self._cell, self._given_task = run, cell, task
         super().__init__(
             packed,
             cycles=run.cycles,
-            cursor=cycle if start is None else start,
+            cursor=cursor,
             options={
-                "poster": cycle if start is None and cycle else None,
+                "poster": poster,
                 "rate": _checks.positive_number("rate", rate),
                 "title": title,
                 "zoom": zoom,
@@ -215,12 +214,6 @@ def _distance(trace: SystolicTrace, mac: NDArray[np.int32], rounded: bool) -> tu
 
 
 def _python(trace: SystolicTrace, cell: tuple[int, int]) -> str:
-    """Return code that makes the run again and shows the same cell."""
-    narrow = [name for name in ("a", "b") if getattr(trace, name).dtype.kind == "V"]
-    head = "import ml_dtypes\n" if narrow else ""
-    head += "import numpy as np\nfrom pulsewarp import systolic, widgets\n"
-    types = "".join(
-        f"{name} = {name}.astype(ml_dtypes.{getattr(trace, name).dtype.name})\n" for name in narrow
-    )
+    """Return one line of Python that makes the run again and shows the same cell."""
     call = f"systolic.simulate(a, b, rows={trace.rows}, cols={trace.cols}, dataflow={trace.dataflow!r})"
-    return f"{head}{operand_lines(trace)}{types}widgets.CellPlayer({call}, cell={cell})"
+    return one_line(operand_lines(trace.a, trace.b), f"widgets.CellPlayer({call}, cell={cell})")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks
 from pulsewarp.systolic import DATAFLOWS, PHASES, SystolicTrace
-from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._player import Player, first_frame
 from pulsewarp.widgets.systolic import VALUES_UP_TO, one_line, operand_lines, pack_runs
 
 #: Cell-cycles of each machine whose registers cross; more would not unpack at once.
@@ -78,15 +78,13 @@ class DataflowsPlayer(Player):
     ) -> None:
         self._runs = _fitting(traces)
         cycles = max(run.cycles for run in self._runs)
-        telling = _telling_cycle(self._runs)
-        if start is not None:
-            start = _checks.whole_number("start", start, least=0, most=cycles - 1)
+        cursor, poster = first_frame(start, _telling_cycle(self._runs), cycles)
         super().__init__(
             _packed(self._runs),
             cycles=cycles,
-            cursor=telling if start is None else start,
+            cursor=cursor,
             options={
-                "poster": telling if start is None and telling else None,
+                "poster": poster,
                 "rate": _checks.positive_number("rate", rate),
                 "title": title,
             },
@@ -179,7 +177,7 @@ def _packed(runs: tuple[SystolicTrace, ...]) -> str:
         "order": [run.dataflow for run in runs],
         "cycles": max(run.cycles for run in runs),
         "chapters": [{"cycle": cycle, "label": label} for cycle, label in _chapters(runs)],
-        "python": one_line(operand_lines(one).splitlines(), show),
+        "python": one_line(operand_lines(one.a, one.b), show),
     }
     return pack_runs("dataflows", header, {run.dataflow: run for run in runs})
 

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks
+from pulsewarp._arrays import equal_values
 from pulsewarp.systolic import FAULTS, REGISTERS, SystolicTrace, suspects
-from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._player import Player, first_frame
 from pulsewarp.widgets.systolic import (
     MOST_CELL_CYCLES,
     VALUES_UP_TO,
     encode,
+    one_line,
     operand_lines,
     pack_runs,
     telling_cycle,
@@ -90,7 +92,8 @@ class FaultPlayer(Player):
         task: str | None = None,
     ) -> None:
         header, shared = compare_runs(sound, broken, hide_fault=hide_fault)
-        cycles, poster = header["cycles"], header["poster"]
+        cycles = header["cycles"]
+        cursor, poster = first_frame(start, header["poster"], cycles)
         self._repr = (
             f"FaultPlayer({'hidden fault' if hide_fault else header['fault']['kind']}, {sound.dataflow}, "
             f"{sound.rows}x{sound.cols} cells, {cycles} cycles)"
@@ -98,11 +101,9 @@ class FaultPlayer(Player):
         super().__init__(
             pack_runs("fault", header, {"sound": sound, "broken": broken}, shared),
             cycles=cycles,
-            cursor=poster
-            if start is None
-            else _checks.whole_number("start", start, least=0, most=cycles - 1),
+            cursor=cursor,
             options={
-                "poster": poster if start is None else None,
+                "poster": poster,
                 "rate": None if rate is None else _checks.positive_number("rate", rate),
                 "title": title,
             },
@@ -190,10 +191,7 @@ def compare_registers(sound: SystolicTrace, broken: SystolicTrace) -> NDArray[np
     for bit, name in enumerate(REGISTERS):
         index = [lengthened(getattr(run, f"{name}_index"), -1) for run in (sound, broken)]
         value = [lengthened(getattr(run, name), 0) for run in (sound, broken)]
-        equal = (value[0] == value[1]) | (
-            (value[0] != value[0]) & (value[1] != value[1])
-        )  # two NaN are alike
-        differ |= ((index[0] != index[1]) | ~equal).astype(np.uint8) << np.uint8(bit)
+        differ |= ((index[0] != index[1]) | ~equal_values(*value)).astype(np.uint8) << np.uint8(bit)
     active = [lengthened(run.active, 0) for run in (sound, broken)]
     differ |= (active[0] != active[1]).astype(np.uint8) << np.uint8(len(REGISTERS))
     return differ
@@ -236,20 +234,17 @@ def _refuse(sound: SystolicTrace, broken: SystolicTrace, hide_fault: bool) -> No
 
 
 def _python(sound: SystolicTrace, broken: SystolicTrace, hide_fault: bool) -> str:
-    """Return code that makes both runs again; of a hidden fault the reader fills in the cell."""
+    """Return one line of Python that makes both runs again; a hidden fault's cell is the reader's guess."""
     fault = broken.fault
-    assert fault is not None
-    head = "import numpy as np\nfrom pulsewarp import systolic, widgets\n" + operand_lines(sound)
+    assert fault is not None  # refused before
+    lines = operand_lines(sound.a, sound.b)
     size = f"a, b, rows={sound.rows}, cols={sound.cols}, dataflow={sound.dataflow!r}"
-    if hide_fault:
-        place = "row=0, col=0"
-        note = "  # your guess; the results of the right cell are those of the scene"
-    else:
-        place = f"row={fault.row}, col={fault.col}"
-        note = ""
+    place = "row=0, col=0" if hide_fault else f"row={fault.row}, col={fault.col}"
     kind = f"{fault.kind!r}, {place}" if fault.row is not None else f"{fault.kind!r}"
-    show = "broken.result" if hide_fault else "widgets.FaultPlayer(sound, broken)"
-    return (
-        f"{head}sound = systolic.simulate({size})\n"
-        f"broken = systolic.simulate({size}, fault=systolic.Fault({kind})){note}\n{show}"
-    )
+    lines += [
+        f"sound = systolic.simulate({size})",
+        f"broken = systolic.simulate({size}, fault=systolic.Fault({kind}))",
+    ]
+    if hide_fault:
+        lines.append("# row and col are your guess; the results of the right cell are those of the scene")
+    return one_line(lines, "broken.result" if hide_fault else "widgets.FaultPlayer(sound, broken)")

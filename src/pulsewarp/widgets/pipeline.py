@@ -14,8 +14,9 @@ from pulsewarp.bench.measurement import with_prefix
 from pulsewarp.matmul import DTYPES
 from pulsewarp.systolic import PipelineTrace
 from pulsewarp.systolic.pipeline_trace import KINDS, holdings
-from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
 from pulsewarp.widgets._wire import Coding, pack
+from pulsewarp.widgets.systolic import one_line, operand_lines
 
 #: A frame is an event; nobody steps through more than these, and their bars are thinner than a pixel.
 MOST_EVENTS = 2000
@@ -49,10 +50,7 @@ _HELP = (
 )
 
 
-FUTURES = ("dimmed", "hidden")
-
-
-class PipelinePlayer(Player):
+class PipelinePlayer(HidingPlayer):
     """Play a product's way through HBM, VMEM and the matrix unit: with two buffers, with one, or both.
 
     Modelled nothing: the player shows :class:`pulsewarp.systolic.PipelineTrace`. A frame is an event: the
@@ -109,15 +107,13 @@ class PipelinePlayer(Player):
     ) -> None:
         self._runs = _fitting(traces)
         times = _times(self._runs)
-        telling = _telling_frame(self._runs, times)
-        if start is not None:
-            start = _checks.whole_number("start", start, least=0, most=times.size - 1)
+        cursor, poster = first_frame(start, _telling_frame(self._runs, times), times.size)
         super().__init__(
             _packed(self._runs, times),
             cycles=times.size,
-            cursor=telling if start is None else start,
+            cursor=cursor,
             options={
-                "poster": telling if start is None and telling else None,
+                "poster": poster,
                 "rate": _checks.positive_number("rate", rate),
                 "title": title,
                 "future": _checks.choice("future", future, FUTURES),
@@ -369,7 +365,7 @@ def _task(runs: tuple[PipelineTrace, ...]) -> str:
 
 
 def _python(runs: tuple[PipelineTrace, ...]) -> str:
-    """Return lines of Python that make the runs again."""
+    """Return one line of Python that makes the runs again."""
     one = runs[0]
     rates = {name: _plain(getattr(one, name)) for name in ("clock_hz", "bandwidth_bytes_per_second")}
     # The chip gives the scene its name; the numbers stand beside it: any may override the catalogue's.
@@ -379,23 +375,12 @@ def _python(runs: tuple[PipelineTrace, ...]) -> str:
         "vmem_bytes": one.vmem_bytes, "dtype": one.dtype, "dataflow": one.dataflow, "overlap": one.overlap,
     }  # fmt: skip
     given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    head = "from pulsewarp import systolic, widgets\n"
-    if one.a is None or one.b is None:
-        operands = f"m={one.m}, k={one.k}, n={one.n}"
-    else:
-        operands = "a, b"
-        if one.a.size + one.b.size <= 160:
-            head = f"import numpy as np\n{head}" + "".join(
-                f"{name} = np.array({value.tolist()}, {value.dtype.name!r})\n"
-                for name, value in (("a", one.a), ("b", one.b))
-            )
-        else:
-            head += f"# a: ({one.m}, {one.k}), b: ({one.k}, {one.n}), as you made them\n"
-    return (
-        f"{head}runs = [systolic.pipeline({operands}, {given}, buffers=count)\n"
-        f"        for count in {[run.buffers for run in runs]}]\n"
-        f"widgets.PipelinePlayer(runs)"
-    )
+    operands, lines = f"m={one.m}, k={one.k}, n={one.n}", []
+    if one.a is not None and one.b is not None:
+        operands, lines = "a, b", operand_lines(one.a, one.b)
+    buffers = [run.buffers for run in runs]
+    call = f"systolic.pipeline({operands}, {given}, buffers=count)"
+    return one_line(lines, f"widgets.PipelinePlayer([{call} for count in {buffers}])")
 
 
 def _plain(value: float) -> float | int:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks, ledger
 from pulsewarp._text import counted
-from pulsewarp.systolic import DATAFLOWS, PHASES, ConventionCount, SystolicTrace, gemm
-from pulsewarp.widgets._player import FUTURES, HidingPlayer
+from pulsewarp.systolic import DATAFLOWS, PHASES, SystolicTrace
+from pulsewarp.systolic.cost import cost_of
+from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
 from pulsewarp.widgets._wire import Coding, pack
 
 #: Up to this many rows and columns the picture shows the values of every cell, from the trace's registers.
@@ -96,15 +97,13 @@ class SystolicPlayer(HidingPlayer):
         self._shown = _checked(trace)
         part = whole(trace) if folds is None else chosen(trace, folds)
         self._first_cycle = part.first
-        telling = telling_cycle(trace, part)
+        cursor, poster = first_frame(start, telling_cycle(trace, part), part.cycles)
         super().__init__(
             pack_trace(trace, part),
             cycles=part.cycles,
-            cursor=telling
-            if start is None
-            else _checks.whole_number("start", start, least=0, most=part.cycles - 1),
+            cursor=cursor,
             options={
-                "poster": telling if start is None else None,
+                "poster": poster,
                 "rate": None if rate is None else _checks.positive_number("rate", rate),
                 "title": title,
                 "future": _checks.choice("future", future, FUTURES),
@@ -301,7 +300,7 @@ def encode(
             "cycle": part.first,
             "cycles": trace.cycles,
         },
-        "conventions": [list(row) for row in _counts(trace)],
+        "conventions": [list(row) for row in cost_of(trace).conventions()],
         "operands": [str(trace.a.dtype), str(trace.b.dtype)],
         "accumulator": str(trace.result.dtype),
         "python": _python(trace, part),
@@ -328,20 +327,6 @@ def _needed(trace: SystolicTrace, part: Part, a: NDArray[Any], b: NDArray[Any]) 
         "a": np.where(used["m"][:, None] & used["k"], a, a.dtype.type(0)),
         "b": np.where(used["k"][:, None] & used["n"], b, b.dtype.type(0)),
     }
-
-
-def _counts(trace: SystolicTrace) -> tuple[ConventionCount, ...]:
-    """Return what each convention counts for the product of the trace."""
-    cost = gemm(
-        m=trace.m,
-        k=trace.k,
-        n=trace.n,
-        rows=trace.rows,
-        cols=trace.cols,
-        dataflow=trace.dataflow,
-        overlap=trace.overlap,
-    )
-    return cost.conventions()
 
 
 def _keeps_registers(trace: SystolicTrace) -> bool:
@@ -406,7 +391,7 @@ def _python(trace: SystolicTrace, part: Part) -> str:
     call = f"systolic.simulate(a, b, rows={trace.rows}, cols={trace.cols}, dataflow={trace.dataflow!r}{more})"
     only = "" if len(part.folds) == len(trace.folds) else f", folds={tuple(part.folds)}"
     show = f"widgets.SystolicPlayer({call}{only})"
-    return one_line(operand_lines(trace).splitlines(), show)
+    return one_line(operand_lines(trace.a, trace.b), show)
 
 
 def one_line(lines: Sequence[str], show: str) -> str:
@@ -417,13 +402,12 @@ def one_line(lines: Sequence[str], show: str) -> str:
     return "; ".join([*imports, *code, show]) + notes
 
 
-def operand_lines(trace: SystolicTrace) -> str:
+def operand_lines(a: NDArray[Any], b: NDArray[Any]) -> list[str]:
     """Return lines of Python that make `a` and `b` again; for large ones a comment with shape and type."""
-    if trace.a.size + trace.b.size > 160:
-        shape = f"a: ({trace.m}, {trace.k}) {trace.a.dtype}, b: ({trace.k}, {trace.n}) {trace.b.dtype}"
-        return f"# {shape}, as you made them\n"
-    narrow = any(operand.dtype.kind == "V" for operand in (trace.a, trace.b))
+    if a.size + b.size > 160:
+        return [f"# a: {a.shape} {a.dtype}, b: {b.shape} {b.dtype}, as you made them"]
+    narrow = any(operand.dtype.kind == "V" for operand in (a, b))
     lines = ["import ml_dtypes"] if narrow else []  # NumPy then knows bfloat16 by its name
-    for name, operand in (("a", trace.a), ("b", trace.b)):
-        lines.append(f"{name} = np.array({_plain(trace, operand).tolist()}, {operand.dtype.name!r})")
-    return "\n".join(lines) + "\n"
+    for name, operand in (("a", a), ("b", b)):
+        lines.append(f"{name} = np.array({operand.tolist()}, {operand.dtype.name!r})")
+    return lines

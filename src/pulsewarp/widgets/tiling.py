@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks
+from pulsewarp._text import counted
 from pulsewarp.systolic import PHASES, GemmCost, gemm
-from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._player import Player, first_frame
 from pulsewarp.widgets._wire import Coding, pack
 
 #: The picture has one pixel a cell, up to this many rows and columns.
@@ -79,15 +80,13 @@ class TilingPlayer(Player):
         task: str | None = None,
     ) -> None:
         self._shown = _checked(cost)
-        poster = telling_cycle(cost)
+        cursor, poster = first_frame(start, telling_cycle(cost), cost.cycles)
         super().__init__(
             pack_cost(cost),
             cycles=cost.cycles,
-            cursor=poster
-            if start is None
-            else _checks.whole_number("start", start, least=0, most=cost.cycles - 1),
+            cursor=cursor,
             options={
-                "poster": poster if start is None else None,
+                "poster": poster,
                 "rate": None if rate is None else _checks.positive_number("rate", rate),
                 "title": title,
             },
@@ -103,7 +102,7 @@ class TilingPlayer(Player):
 
     def __repr__(self) -> str:
         cost = self._shown
-        folds = f"{cost.folds} fold{'' if cost.folds == 1 else 's'}{' that overlap' if cost.overlap else ''}"
+        folds = counted(cost.folds, "fold") + (" that overlap" if cost.overlap else "")
         return (
             f"TilingPlayer({cost.dataflow}, {cost.rows}x{cost.cols} cells, {cost.m}x{cost.k} by "
             f"{cost.k}x{cost.n}, {folds}, {cost.cycles} cycles)"
