@@ -444,7 +444,11 @@ def test_a_spoilt_trace_is_red() -> None:
     def heavier(column: Any, trace: Trace) -> None:
         column[np.flatnonzero(trace.kind == 0)[2]] += 400
 
+    def early(column: Any, trace: Trace) -> None:
+        column[np.flatnonzero(trace.kind == 0)[2]] += 1
+
     assert "closed form" in spoilt("start", move)
+    assert spoilt("start", early) == {"lengths"}  # a fetch that seems shorter than its bytes
     assert {"tiles in place", "each product once"} <= spoilt("tiles", other)
     assert {"bytes", "VMEM"} <= spoilt("size", heavier)
 
@@ -455,8 +459,9 @@ def test_the_report_reads_well() -> None:
 
 
 REPORT = (
-    "7 of 7 checks hold\n"
+    "8 of 8 checks hold\n"
     "holds  closed form: 211 cycles counted, 211 by formula; 26 of 26 periods are max(multiply, transfer)\n"
+    "holds  lengths: 63 of 63 transfers take the cycles of their bytes, 27 of 27 steps those of their tile\n"
     "holds  one at a time: 0 steps and 0 transfers begin before the one before has ended\n"
     "holds  tiles in place: 54 of 54 are whole when a step reads them\n"
     "holds  buffers: 0 of 57 buffers are filled again too early\n"

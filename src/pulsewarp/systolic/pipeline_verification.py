@@ -18,7 +18,8 @@ def verify(trace: PipelineTrace) -> Report:
     """Return the report of every check; the product only where factors were given."""
     product = [] if trace.result is None else [check_product(trace)]
     checks = (
-        check_closed_form, check_engines, check_tiles, check_buffers, check_coverage, check_bytes, check_vmem,
+        check_closed_form, check_lengths, check_engines, check_tiles, check_buffers, check_coverage,
+        check_bytes, check_vmem,
     )  # fmt: skip
     return Report((*product, *(check(trace) for check in checks)))
 
@@ -34,12 +35,9 @@ def parts(trace: PipelineTrace) -> tuple[NDArray[np.int64], NDArray[np.int64], N
     at = step_indices(trace)
     sides = np.array(trace.tile)
     lengths = np.minimum(sides, np.array([trace.m, trace.k, trace.n]) - at * sides)
-    rate = Fraction(trace.bandwidth_bytes_per_second) / Fraction(trace.clock_hz)
 
     def cycles(elements: NDArray[np.int64], dtype: str) -> NDArray[np.int64]:
-        sizes = (-(-elements * int(8 * BYTES[dtype]) // 8)).tolist()
-        found = {size: -(-size * rate.denominator // rate.numerator) for size in set(sizes)}
-        return np.array([found[size] for size in sizes], np.int64)
+        return transfer_cycles(trace, -(-elements * int(8 * BYTES[dtype]) // 8))
 
     def changed(axes: list[int]) -> NDArray[np.bool_]:
         return np.concatenate([[True], (at[1:, axes] != at[:-1, axes]).any(axis=1)])
@@ -59,6 +57,13 @@ def parts(trace: PipelineTrace) -> tuple[NDArray[np.int64], NDArray[np.int64], N
         for m, k, n in shapes
     }  # fmt: skip
     return fetch, np.array([took[tuple(shape)] for shape in lengths.tolist()], np.int64), write
+
+
+def transfer_cycles(trace: PipelineTrace, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the whole cycles in which so many bytes cross; counted in Python's integers, of any length."""
+    rate = Fraction(trace.bandwidth_bytes_per_second) / Fraction(trace.clock_hz)
+    found = {size: -(-size * rate.denominator // rate.numerator) for size in set(sizes.tolist())}
+    return np.array([found[size] for size in sizes.tolist()], np.int64)
 
 
 def periods(trace: PipelineTrace) -> NDArray[np.int64]:
@@ -111,6 +116,21 @@ def check_closed_form(trace: PipelineTrace) -> Check:
     rule = "max(multiply, transfer)" if trace.buffers == 2 else "fetch + multiply + write"
     says = f"{trace.cycles} cycles counted, {expected} by formula; {right} of {taken.size} periods are {rule}"
     return Check("closed form", trace.cycles == expected and right == wanted.size, says)
+
+
+def check_lengths(trace: PipelineTrace) -> Check:
+    """Require that each transfer takes as long as its bytes, each multiplication as long as its tile."""
+    took, steps = trace.end - trace.start, trace.kind == MULTIPLY
+    wanted = np.empty(took.size, np.int64)
+    wanted[~steps] = transfer_cycles(trace, trace.size[~steps])
+    wanted[steps] = parts(trace)[1][trace.step[steps]]
+    right = [int(np.count_nonzero((took == wanted) & which)) for which in (~steps, steps)]
+    count = [int(np.count_nonzero(which)) for which in (~steps, steps)]
+    says = (
+        f"{right[0]} of {count[0]} transfers take the cycles of their bytes, {right[1]} of {count[1]} steps "
+        f"those of their tile"
+    )
+    return Check("lengths", right == count, says)
 
 
 def check_engines(trace: PipelineTrace) -> Check:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 
 from pulsewarp import _checks
 from pulsewarp._text import counted
 from pulsewarp.systolic.cost import GemmCost
+from pulsewarp.systolic.dataflow import Letter
 from pulsewarp.systolic.registers import Check, Report
 from pulsewarp.systolic.rules import Fold
 
@@ -16,7 +18,8 @@ from pulsewarp.systolic.rules import Fold
 def recount(cost: GemmCost, cycle: int | None) -> Report:
     """Return what was found, with the frame of one cycle if it is given."""
     plan = cost.plan()
-    checks = [_products(cost, plan), _end(cost, plan), _distance(cost, plan)]
+    checks = [_products(cost, plan), _end(cost, plan), _shares(cost, plan), _traffic(cost, plan)]
+    checks.append(_distance(cost, plan))
     if cycle is not None:
         cycle = _checks.whole_number("cycle", cycle, least=0, most=cost.cycles - 1)
         checks.append(_frame(cost, plan, cycle))
@@ -42,6 +45,36 @@ def _end(cost: GemmCost, plan: tuple[Fold, ...]) -> Check:
         f"formula {cost.cycles}"
     )
     return Check("closed form", (end, len(plan)) == (cost.cycles, cost.folds), says)
+
+
+def _shares(cost: GemmCost, plan: tuple[Fold, ...]) -> Check:
+    """Require that the shares of cells and of cell-cycles in use are those of the tiles."""
+    cells = cost.rows * cost.cols
+    elements = sum(fold.rows * fold.cols for fold in plan)
+    end = plan[-1].start + plan[-1].cycles
+    useful, busy = elements / (len(plan) * cells), elements * cost.stream / (end * cells)
+    says = (
+        f"{elements} of {len(plan) * cells} cells hold an element, {100 * useful:.1f} %; "
+        f"{100 * busy:.1f} % of {end * cells} cell-cycles form a product"
+    )
+    holds = math.isclose(useful, cost.mapping_efficiency) and math.isclose(busy, cost.utilization)
+    return Check("shares", holds, says)
+
+
+def _traffic(cost: GemmCost, plan: tuple[Fold, ...]) -> Check:
+    """Require that what the edges of each fold let in and out adds up to the reads and writes."""
+    crossed: dict[Letter, int] = {
+        cost.flow.held: sum(fold.rows * fold.cols for fold in plan),
+        cost.flow.right: sum(fold.rows * cost.stream for fold in plan),
+        cost.flow.down: sum(fold.cols * cost.stream for fold in plan),
+    }
+    again = sum(fold.cols * cost.stream for fold in plan if fold.row0) if cost.flow.loads else 0
+    says = (
+        f"fold by fold {crossed['a']} elements of A, {crossed['b']} of B and {again} partial sums enter, "
+        f"{crossed['c']} sums leave"
+    )
+    counts = cost.sram_reads_a, cost.sram_reads_b, cost.sram_reads_partial, cost.sram_writes_out
+    return Check("traffic", (crossed["a"], crossed["b"], again, crossed["c"]) == counts, says)
 
 
 def _distance(cost: GemmCost, plan: tuple[Fold, ...]) -> Check:
