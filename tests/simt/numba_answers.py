@@ -67,7 +67,7 @@ def compiled() -> dict[str, Any]:
     answers = {}
     for name, lesson in simt.lesson_kernels.LESSONS.items():
         simt.compile_kernel(lesson.kernel)
-        given = tuple(numba.typeof(a) for a in lesson.args)
+        given = tuple(numba.typeof(a.copy() if isinstance(a, np.ndarray) else a) for a in lesson.args)
         found = compile_cuda(lesson.kernel, numba.types.void, given, cc=(8, 0)).type_annotation.typemap
         answers[name] = {v: str(getattr(t, "literal_type", t)) for v, t in found.items() if v.isidentifier()}
     return answers
