@@ -63,6 +63,10 @@ SCENES: dict[str, Callable[[], Player]] = {
     ),
     "pipeline": lambda: widgets.PipelinePlayer(pipelined((512, 512, 512), (256, 256, 256))),
     "pipeline, long": lambda: widgets.PipelinePlayer(pipelined((64, 4096, 8192), (64, 512, 1024))[1]),
+    "occupancy": lambda: widgets.OccupancyPlayer(simt.occupancy("9.0", 256, 40, dynamic_shared=20_000)),
+    "occupancy, launches": lambda: widgets.OccupancyPlayer(
+        [simt.occupancy(registers_per_thread=count) for count in (32, 64, 128)]
+    ),
     "warp": lambda: widgets.WarpPlayer(warps()),
     "fault": lambda: broken(systolic.Fault("no_skew")),
     "fault, hidden": lambda: broken(systolic.Fault("stuck_cell", row=1, col=2), hide_fault=True),

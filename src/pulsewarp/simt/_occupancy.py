@@ -101,6 +101,11 @@ class Occupancy:
         return device.partitions * (device.registers // device.partitions // self.registers_per_warp)
 
     @property
+    def shared_memory_text(self) -> str:
+        """The bytes of shared memory that a block asks for, as a reader takes them in."""
+        return size_text(self.static_shared + self.dynamic_shared)
+
+    @property
     def launch(self) -> dict[str, Any]:
         """The launch by the keywords of :func:`occupancy`."""
         return {name: getattr(self, name) for name in _LAUNCH}

@@ -6,6 +6,7 @@ from pulsewarp.widgets.batches import BatchesPlayer
 from pulsewarp.widgets.cell import CellPlayer
 from pulsewarp.widgets.dataflows import DataflowsPlayer
 from pulsewarp.widgets.fault import FaultPlayer
+from pulsewarp.widgets.occupancy import OccupancyPlayer
 from pulsewarp.widgets.pipeline import PipelinePlayer
 from pulsewarp.widgets.question import Question
 from pulsewarp.widgets.systolic import SystolicPlayer
@@ -17,6 +18,7 @@ __all__ = [
     "CellPlayer",
     "DataflowsPlayer",
     "FaultPlayer",
+    "OccupancyPlayer",
     "PipelinePlayer",
     "Question",
     "SystolicPlayer",
