@@ -170,6 +170,18 @@ def test_the_caption_is_true_to_the_frame(show, dataflow):
         assert (int(count[1]) if count else 0) == busy, words
 
 
+@pytest.mark.parametrize("column", ["busy", "phase"])
+def test_a_caption_one_cycle_late_is_seen(show, column):
+    """A mutant of the wire, which the comparison of caption and trace above must see."""
+
+    def late(player):
+        player.trace = shifted(product("ws"), column)
+        return show(player)
+
+    with pytest.raises(AssertionError):
+        test_the_caption_is_true_to_the_frame(late, "ws")
+
+
 @pytest.mark.parametrize("dataflow", FLOWS)
 def test_each_cells_sentence_is_true_to_the_trace(show, dataflow):
     trace = product(dataflow, m=4, k=6, n=3, rows=3, cols=2)
