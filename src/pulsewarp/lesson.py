@@ -21,6 +21,7 @@ from pulsewarp import _checks, chips, simt, systolic
 from pulsewarp._checks import instance, names_keywords, positive_number, several
 from pulsewarp._paste import read_matrix
 from pulsewarp._text import counted
+from pulsewarp.widgets.access import AccessPlayer
 from pulsewarp.widgets.occupancy import OccupancyPlayer
 from pulsewarp.widgets.question import Question
 from pulsewarp.widgets.systolic import VALUES_UP_TO, SystolicPlayer
@@ -31,6 +32,7 @@ __all__ = [
     "Prediction",
     "Verdict",
     "exercise",
+    "own_access",
     "own_occupancy",
     "own_product",
     "own_sizes",
@@ -924,6 +926,115 @@ def own_occupancy(
     return player
 
 
+#: Where a pattern of the reader's own may point, and what each is counted in.
+OWN_MEMORIES = {"global": "global memory: sectors of 32 bytes", "shared": "shared memory: 32 banks"}
+
+
+@names_keywords
+def own_access(
+    pattern: str = "8 * lane",
+    element_bytes: int = 4,
+    *,
+    memory: str = "global",
+    task: str | None = None,
+) -> AccessPlayer:
+    """Let the reader type or paint the addresses of a warp's 32 lanes, and see what the request costs.
+
+    The scene opens with the pattern given here, after the same access of lanes side by side. When the reader
+    presses Run, the kernel reads the pattern (`simt.pattern`), counts it (`simt.sectors`, `simt.wavefronts`)
+    and replaces the requests shown; what cannot be read is said in one sentence at its field. On a page
+    without a kernel the fields are switched off and say so.
+
+    Parameters
+    ----------
+    pattern : str
+        Byte addresses at first: an expression of `lane`, or 32 numbers with commas, ``-`` for a lane that is
+        off.
+    element_bytes : int
+        Bytes each lane asks for at first: 1, 2, 4, 8 or 16.
+    memory : str
+        ``"global"`` or ``"shared"`` at first.
+    task : str, optional
+        What the reader is asked to do; left out, the scene's own task.
+
+    Returns
+    -------
+    AccessPlayer
+        Shows itself as the last line of a cell.
+
+    Raises
+    ------
+    ValueError
+        For a pattern that cannot be read or is not aligned, another size or another memory.
+
+    Examples
+    --------
+    >>> from pulsewarp import lesson
+    >>> lesson.own_access("128 * lane", memory="shared")
+    AccessPlayer(banks, 2 requests of 1, 32, 35 steps)
+    """
+    memory = _checks.choice("memory", memory, OWN_MEMORIES)
+    pattern = instance("pattern", pattern, str, "write an expression such as '8 * lane'")
+
+    def requests(text: str, size: int, where: str) -> dict[str, Any]:
+        count = simt.sectors if where == "global" else simt.wavefronts
+        addresses = _typed_addresses(text)
+        short = " ".join(text.split())
+        name = short if "lane" in short and len(short) <= 30 else "your pattern"
+        beside = [size * lane for lane in range(simt.LANES)]
+        return {"lanes side by side": count(beside, size), name: count(addresses, size)}
+
+    def run(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        size = _typed_whole("element_bytes", values.get("element_bytes"), 16)
+        try:
+            given = requests(str(values.get("pattern")), size, str(values.get("memory")))
+            player.show(given)
+        except ValueError as error:
+            return {"error": str(error), "field": "pattern"}
+        own = list(given.values())[-1]
+        if isinstance(own, simt.Access):
+            share = (
+                "" if own.efficiency is None else f", {100 * own.efficiency:.4g} % of their bytes asked for"
+            )
+            return {"done": f"Now shown: {counted(own.sectors, 'sector')}{share}."}
+        return {
+            "done": f"Now shown: {counted(own.wavefronts, 'wavefront')} in {counted(own.phases, 'phase')}."
+        }
+
+    player = AccessPlayer(requests(pattern, element_bytes, memory), task=task)
+    sizes = [[str(size), counted(size, "byte")] for size in (1, 2, 4, 8, 16)]
+    player.offer(
+        "Your own pattern",
+        "The byte address of each lane, as an expression of lane (0 to 31), such as 4 * (lane ^ 1) or "
+        "128 * lane if lane < 8 else None (None: the lane is off); or 32 numbers with commas, - for off.",
+        [
+            {
+                "name": "pattern",
+                "label": "Byte address",
+                "kind": "lanes",
+                "value": pattern,
+                "scale": "element_bytes",
+            },
+            {
+                "name": "element_bytes",
+                "label": "Each lane asks for",
+                "kind": "choice",
+                "value": str(element_bytes),
+                "choices": sizes,
+            },
+            {
+                "name": "memory",
+                "label": "In",
+                "kind": "choice",
+                "value": memory,
+                "choices": [list(pair) for pair in OWN_MEMORIES.items()],
+            },
+        ],
+        run,
+    )
+    return player
+
+
 def _dataflow_field(dataflow: str) -> dict[str, Any]:
     choices = [[key, flow.title] for key, flow in systolic.DATAFLOWS.items()]
     return {"name": "dataflow", "label": "Dataflow", "kind": "choice", "value": dataflow, "choices": choices}
@@ -942,6 +1053,20 @@ def _typed_whole(name: str, text: object, most: int, *, least: int = 1) -> int:
     digits = str(text).strip()
     number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else digits
     return _checks.whole_number(label, number, least=least, most=most)
+
+
+def _typed_addresses(text: str) -> tuple[int | None, ...]:
+    """Return the addresses that were typed or painted: an expression of lane, or a list of 32."""
+    parts = [part.strip() for part in text.strip().strip("[]()").split(",")]
+    if len(parts) == 1:
+        return simt.pattern(text)
+    wrong = [part for part in parts if not (part in ("-", "None") or (part.isascii() and part.isdigit()))]
+    if wrong:
+        raise ValueError(
+            f"The list holds {_short(wrong[0])}, but its parts must be whole numbers, or - for a lane that "
+            f"is off; write an expression of lane without commas, or 32 numbers."
+        )
+    return simt.pattern([None if part in ("-", "None") else int(part[:20]) for part in parts])
 
 
 def _held_in(dtype: str, name: str, matrix: NDArray[Any]) -> NDArray[Any]:

@@ -67,6 +67,15 @@ SCENES: dict[str, Callable[[], Player]] = {
     "occupancy, launches": lambda: widgets.OccupancyPlayer(
         [simt.occupancy(registers_per_thread=count) for count in (32, 64, 128)]
     ),
+    "access, sectors": lambda: widgets.AccessPlayer(
+        {f"stride {n}": simt.sectors(simt.pattern(f"{4 * n} * lane + 4"), 4) for n in (1, 2, 32)}
+    ),
+    "access, banks": lambda: widgets.AccessPlayer(
+        {
+            f"{size} B, {n} apart": simt.wavefronts(simt.pattern(f"{n} * lane if lane != 5 else None"), size)
+            for size, n in ((4, 8), (4, 128), (16, 65536))
+        }
+    ),
     "warp": lambda: widgets.WarpPlayer(warps()),
     "fault": lambda: broken(systolic.Fault("no_skew")),
     "fault, hidden": lambda: broken(systolic.Fault("stuck_cell", row=1, col=2), hide_fault=True),

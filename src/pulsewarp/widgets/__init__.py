@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pulsewarp.widgets.access import AccessPlayer
 from pulsewarp.widgets.batches import BatchesPlayer
 from pulsewarp.widgets.cell import CellPlayer
 from pulsewarp.widgets.dataflows import DataflowsPlayer
@@ -14,6 +15,7 @@ from pulsewarp.widgets.tiling import TilingPlayer
 from pulsewarp.widgets.warp import WarpPlayer
 
 __all__ = [
+    "AccessPlayer",
     "BatchesPlayer",
     "CellPlayer",
     "DataflowsPlayer",

@@ -4,16 +4,18 @@
 
 import { h, set, uniquePrefix, write } from "./dom.js";
 import { ask } from "./host.js";
+import { painter } from "./paint.js";
 
 /**
  * @typedef {object} Field
  * @property {string} name
  * @property {string} label
- * @property {"matrix" | "whole" | "choice" | "switch"} kind
+ * @property {"matrix" | "whole" | "choice" | "switch" | "lanes"} kind "lanes": a text, such as an expression, or painted
  * @property {string | number | boolean} value
  * @property {[value: string, label: string][]} [choices]
  * @property {number} [least]
  * @property {number} [most]
+ * @property {string} [scale] of painted lanes: the field that says how many bytes a square has
  */
 /** @typedef {{title: string, hint: string, fields: Field[]}} Offer */
 
@@ -27,6 +29,9 @@ function control({ kind, value, choices, least, most }, id) {
   }
   if (kind === "choice") {
     return h("select", { id, class: "pw-select" }, ...(choices ?? []).map(([each, label]) => h("option", { value: each, selected: each === value }, label)));
+  }
+  if (kind === "lanes") {
+    return h("input", { id, class: "pw-field pw-text", type: "text", spellcheck: "false", autocapitalize: "off", autocomplete: "off", value: String(value) });
   }
   if (kind === "switch") return h("input", { id, type: "checkbox", checked: value === true });
   return h("input", { id, class: "pw-field pw-whole", type: "number", inputmode: "numeric", min: least, max: most, step: 1, value: String(value) });
@@ -46,6 +51,10 @@ export function ownForm({ title, hint, fields }, { model, signal }) {
     const el = h("div", { class: `pw-item pw-item-${field.kind}` }, ...(field.kind === "switch" ? [input, name] : [name, input]), problem);
     return { field, input, problem, el };
   });
+  for (const { field, input, el } of made) {
+    const scale = made.find((other) => other.field.name === field.scale)?.input;
+    if (field.kind === "lanes" && input instanceof HTMLInputElement) el.append(painter({ input, scale: () => Number(scale?.value ?? 1), signal }));
+  }
   const run = h("button", { type: "submit", class: "pw-button pw-run" }, "Run");
   const said = h("p", { class: "pw-note", role: "status" });
   const parts = h("fieldset", { class: "pw-fields", disabled: Boolean(model.page) }, h("legend", {}, title),
