@@ -138,10 +138,10 @@ NAMES = [f"{broken.fault.kind} {broken.dataflow}" for _, broken in FAULTS if bro
 
 MUTANTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "machines swapped": lambda columns: {
-        name: columns[name.translate(name.maketrans("", "")).replace(*pair)]
+        name: columns[f"{other}.{name.partition('.')[2]}"]
+        for machine, other in (("sound", "broken"), ("broken", "sound"))
         for name in columns
-        for pair in [("sound.", "broken.") if name.startswith("sound.") else ("broken.", "sound.")]
-        if name.startswith(("sound.", "broken."))
+        if name.startswith(f"{machine}.")
     },
     "nothing marked": lambda columns: {"differ": np.zeros_like(columns["differ"])},
     "marks a cycle late": lambda columns: {"differ": np.roll(columns["differ"], 1, axis=0)},

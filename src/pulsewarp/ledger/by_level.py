@@ -14,7 +14,7 @@ from pulsewarp._text import counted
 from pulsewarp.ledger import by_cycle
 from pulsewarp.matmul import DTYPES, Matmul, stored_bytes
 from pulsewarp.systolic import REGISTERS, GemmCost, PipelineTrace, SystolicTrace
-from pulsewarp.systolic.pipeline_trace import KINDS
+from pulsewarp.systolic.pipeline_trace import KINDS, tile_sizes
 
 LEVELS = ("hbm", "vmem", "registers")
 """Where the values of a product are kept, the farthest from the cells first. "hbm": the memory beside the
@@ -310,8 +310,7 @@ def _by_tile(pipeline: PipelineTrace, product: Matmul) -> dict[str, list[int]]:
             f"The pipeline ran {ran.m} x {ran.k} by {ran.k} x {ran.n} in {ran.dtype}, but the product is "
             f"{product.m} x {product.k} by {product.k} x {product.n} in {product.dtype}; pass the same one."
         )
-    whole, side = np.array([ran.m, ran.k, ran.n]), np.array(pipeline.tile)
-    lengths = np.minimum(side, whole - pipeline.tiles * side)  # the last tile of a row may be cut
+    lengths = np.stack(tile_sizes(pipeline, np.arange(pipeline.kind.size)), axis=1)
     lengths[pipeline.tiles < 0] = 1  # an index that the operand does not have
     elements = lengths.prod(axis=1)
     moves = {"a": "fetch a", "b": "fetch b", "c": "write c"}

@@ -344,54 +344,40 @@ def pipeline(
         else (_checks.whole_number("m", m), _checks.whole_number("k", k), _checks.whole_number("n", n))
     )
     known = _core(chip)
-    given = {
-        "rows": rows,
-        "cols": cols,
-        "units": units,
-        "clock_hz": clock_hz,
-        "bandwidth_bytes_per_second": bandwidth_bytes_per_second,
-        "vmem_bytes": vmem_bytes,
-    }
-    number = {name: known.get(name) if value is None else value for name, value in given.items()}
-    for name, value in number.items():
-        if value is None:
-            whose = f"is not known for {known['name']}" if chip is not None else "is missing"
-            raise ValueError(f"{name} {whose}; give {name}=..., or a chip whose catalogue entry has it.")
-    whole = _checks.whole_number
-    rows, cols, units = (whole(name, number[name]) for name in ("rows", "cols", "units"))
-    vmem = whole("vmem_bytes", number["vmem_bytes"])
-    clock = _checks.positive_number("clock_hz", number["clock_hz"])
-    bandwidth = _checks.positive_number("bandwidth_bytes_per_second", number["bandwidth_bytes_per_second"])
+    machine = _machine(
+        known,
+        {
+            "rows": rows,
+            "cols": cols,
+            "units": units,
+            "clock_hz": clock_hz,
+            "bandwidth_bytes_per_second": bandwidth_bytes_per_second,
+            "vmem_bytes": vmem_bytes,
+        },
+    )
     if dtype is None:
         dtype = _NUMPY_NAMES.get(factors[0].dtype.name, "bf16") if factors else "bf16"
     _checks.choice("dtype", dtype, DTYPES)
-    chosen = _tile(tile, sizes) or choose_tile(sizes, max(rows, cols), vmem, dtype, buffers)
+    vmem, side = machine["vmem_bytes"], max(machine["rows"], machine["cols"])
+    chosen = _tile(tile, sizes) or choose_tile(sizes, side, vmem, dtype, buffers)
     _refuse_overflow(chosen, dtype, buffers, vmem)
     count = -(-sizes[0] // chosen[0]) * -(-sizes[1] // chosen[1]) * -(-sizes[2] // chosen[2])
     if count > MOST_STEPS:
         raise ValueError(f"{count} steps are above the limit of {MOST_STEPS}; take larger tiles.")
 
     steps = plan_steps(sizes, chosen)
-    options: dict[str, Any] = {"rows": rows, "cols": cols, "dataflow": dataflow, "overlap": overlap}
-    took: dict[tuple[int, int, int], int] = {}
-    for step in steps:
-        shape = (step.m, step.k, step.n)
-        if shape not in took:
-            m_share, k_share, n_share = unit_share(step, dataflow, units)
-            took[shape] = gemm(m=m_share, k=k_share, n=n_share, **options).cycles
+    array: dict[str, Any] = {"rows": machine["rows"], "cols": machine["cols"]}
+    array |= {"dataflow": dataflow, "overlap": overlap}
     events = run(
         Plan(
             steps=steps,
             k_tiles=-(-sizes[1] // chosen[1]),
             buffers=buffers,
-            bytes_per_cycle=Fraction(bandwidth) / Fraction(clock),
+            bytes_per_cycle=Fraction(machine["bandwidth_bytes_per_second"]) / Fraction(machine["clock_hz"]),
             dtype=dtype,
-            multiply_cycles=tuple(took[step.m, step.k, step.n] for step in steps),
+            multiply_cycles=_multiply_cycles(steps, machine["units"], array),
         )
     )
-    order = sorted(range(len(events)), key=lambda e: events[e].start)
-    place = {old: new for new, old in enumerate(order)} | {-1: -1}
-    rows_of = [events[e] for e in order]
     return PipelineTrace(
         m=sizes[0],
         k=sizes[1],
@@ -402,24 +388,54 @@ def pipeline(
         dataflow=dataflow,
         overlap=overlap,
         chip=known.get("id"),
-        rows=rows,
-        cols=cols,
-        units=units,
-        clock_hz=clock,
-        bandwidth_bytes_per_second=bandwidth,
-        vmem_bytes=vmem,
-        kind=freeze(np.array([event.kind for event in rows_of], np.int8)),
-        step=freeze(np.array([event.step for event in rows_of], np.int32)),
-        tiles=freeze(np.array([event.tile for event in rows_of], np.int32)),
-        start=freeze(np.array([event.start for event in rows_of], np.int64)),
-        end=freeze(np.array([event.end for event in rows_of], np.int64)),
-        slot=freeze(np.array([event.slot for event in rows_of], np.int8)),
-        size=freeze(np.array([event.size for event in rows_of], np.int64)),
-        after=freeze(np.array([place[event.after] for event in rows_of], np.int32)),
+        **machine,
+        **_columns(events),
         a=None if factors is None else freeze(factors[0]),
         b=None if factors is None else freeze(factors[1]),
         result=None if factors is None else freeze(multiply_tiles(*factors, steps, chosen)),
     )
+
+
+def _machine(known: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the checked numbers of the machine: what is given, else what the catalogue knows of the chip."""
+    number = {name: known.get(name) if value is None else value for name, value in given.items()}
+    for name, value in number.items():
+        if value is None:
+            whose = f"is not known for {known['name']}" if "name" in known else "is missing"
+            raise ValueError(f"{name} {whose}; give {name}=..., or a chip whose catalogue entry has it.")
+    rates = ("clock_hz", "bandwidth_bytes_per_second")
+    return {
+        name: (_checks.positive_number if name in rates else _checks.whole_number)(name, value)
+        for name, value in number.items()
+    }
+
+
+def _multiply_cycles(steps: tuple[Step, ...], units: int, array: dict[str, Any]) -> tuple[int, ...]:
+    """Return the cycles of every step on its unit's share; tiles of one size are counted once."""
+    took: dict[tuple[int, int, int], int] = {}
+    for step in steps:
+        shape = (step.m, step.k, step.n)
+        if shape not in took:
+            m, k, n = unit_share(step, array["dataflow"], units)
+            took[shape] = gemm(m=m, k=k, n=n, **array).cycles
+    return tuple(took[step.m, step.k, step.n] for step in steps)
+
+
+def _columns(events: list[Event]) -> dict[str, Any]:
+    """Return the events as a trace keeps them: in the order in which they start, one column a field."""
+    order = sorted(range(len(events)), key=lambda e: events[e].start)
+    place = {old: new for new, old in enumerate(order)} | {-1: -1}
+    rows = [events[e] for e in order]
+    return {
+        "kind": freeze(np.array([event.kind for event in rows], np.int8)),
+        "step": freeze(np.array([event.step for event in rows], np.int32)),
+        "tiles": freeze(np.array([event.tile for event in rows], np.int32)),
+        "start": freeze(np.array([event.start for event in rows], np.int64)),
+        "end": freeze(np.array([event.end for event in rows], np.int64)),
+        "slot": freeze(np.array([event.slot for event in rows], np.int8)),
+        "size": freeze(np.array([event.size for event in rows], np.int64)),
+        "after": freeze(np.array([place[event.after] for event in rows], np.int32)),
+    }
 
 
 def multiply_tiles(
