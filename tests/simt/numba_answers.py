@@ -48,6 +48,8 @@ def simulated() -> dict[str, Any]:
     for name, lesson in small_lessons().items():
         args = [a.copy() if isinstance(a, np.ndarray) else a for a in lesson.args]
         simt.compile_kernel(lesson.kernel)[lesson.grid, lesson.block](*args)
+        # Its `cuda` is Numba's now; the tracer reads that as well.
+        np.testing.assert_array_equal(lesson.trace().results[lesson.output], lesson.expected)
         place = lesson.kernel.__code__.co_varnames.index(lesson.output)
         answers[name] = args[place].tolist()
     bounds = simt.lesson_kernels.LESSONS["out_of_bounds"]

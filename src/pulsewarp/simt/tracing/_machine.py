@@ -1119,9 +1119,7 @@ class Machine:
 
 def is_cuda(thing: Any) -> bool:
     """Tell whether a thing is ``numba.cuda`` or what stands in for it."""
-    return thing is stand_in or (
-        isinstance(thing, ModuleType) and thing.__name__.rpartition("numba.")[2] == "cuda"
-    )
+    return thing is stand_in or (isinstance(thing, ModuleType) and thing.__name__.endswith("numba.cuda"))
 
 
 def low(mask: int) -> int:

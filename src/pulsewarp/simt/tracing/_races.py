@@ -23,7 +23,7 @@ _KIND = {"load": LOAD, "store": STORE, "atomic": ATOMIC}
 _VERB = ("reads", "writes", "changes by an atomic")
 MOST_EXAMINED = 4096  # elements looked at one by one between two barriers
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.signedinteger[Any]]  # 32 bits where that is enough: a column has millions
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +62,10 @@ def _gather(pieces: Sequence[tuple[WarpRecord, int]]) -> Iterable[_Accesses]:
         on = elements >= 0
 
         def column(values: list[int], on: NDArray[np.bool_] = on) -> Ints:
-            spread: Ints = np.broadcast_to(np.array(values, np.int64)[:, None], on.shape)[on]
+            spread: Ints = np.broadcast_to(np.array(values, np.int32)[:, None], on.shape)[on]
             return spread
 
-        lane = np.broadcast_to(np.arange(LANES), on.shape)[on]
+        lane = np.broadcast_to(np.arange(LANES, dtype=np.int32), on.shape)[on]
         yield _Accesses(
             element=elements[on],
             block=column([block for _, block, _, _ in rows]),

@@ -6,7 +6,6 @@ import numpy as np
 
 from pulsewarp import _checks
 from pulsewarp.simt._instruction import Instruction
-from pulsewarp.simt.access import sectors, wavefronts
 from pulsewarp.simt.presets import Architecture, architecture
 from pulsewarp.simt.tracing.stream import TracedInstruction
 
@@ -16,42 +15,13 @@ SERVED_BY = {"dram": "LDG", "l2": "LDG.L2", "l1": "LDG.L1"}
 OTHERS = ("ampere", "volta")
 
 
-class Cost:
-    """Sectors, wavefronts and cycles of accesses; each distinct pattern is worked out once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], int] = {}
-
-    def count(self, i: TracedInstruction) -> int:
-        """Return the sectors of a global access or the wavefronts of a shared one."""
-        addresses = i.addresses
-        if addresses is None or i.memory is None or i.elements is None:
-            return 0
-        on = i.elements >= 0
-        if not on.any():
-            return 0
-        # What follows depends on the place within 128 bytes only: lines, sectors and banks repeat.
-        origin = int(np.min(addresses[on])) // 128 * 128
-        relative = np.where(on, addresses - origin, 0)
-        mask = int.from_bytes(np.packbits(on, bitorder="little").tobytes(), "little")
-        key = (i.memory.space, i.memory.element_bytes, mask, relative.tobytes())
-        if key not in self._known:
-            args = (relative.tolist(), i.memory.element_bytes, mask)
-            if i.memory.space == "global":
-                self._known[key] = sectors(*args).sectors
-            else:
-                self._known[key] = wavefronts(*args).wavefronts
-        return self._known[key]
-
-    def passes(self, i: TracedInstruction) -> int:
-        """Return for how many cycles an access keeps the memory unit."""
-        if i.memory is None or i.elements is None or i.memory.space == "local":
-            return 1  # local arrays are interleaved by lane: neighbours lie side by side
-        if i.what == "atomic":
-            wanted = i.elements[i.elements >= 0]
-            return int(np.max(np.unique(wanted, return_counts=True)[1])) if len(wanted) else 1
-        count = self.count(i)
-        return max(1, -(-count // SECTORS_PER_CYCLE) if i.memory.space == "global" else count)
+def passes(i: TracedInstruction) -> int:
+    """Return for how many cycles an instruction keeps its unit, as far as its addresses decide."""
+    if i.what == "atomic" and i.elements is not None:
+        wanted = i.elements[i.elements >= 0]
+        return int(np.max(np.unique(wanted, return_counts=True)[1])) if len(wanted) else 1
+    # Local arrays are interleaved by lane: neighbours lie side by side, and one pass serves them all.
+    return max(1, -(-(i.sectors or 0) // SECTORS_PER_CYCLE), i.wavefronts or 0)
 
 
 class Times:
@@ -63,18 +33,17 @@ class Times:
         self._load_latency = (
             None if load_latency is None else _checks.whole_number("load_latency", load_latency)
         )
-        self._cost = Cost()
         self._made: dict[tuple[object, ...], Instruction] = {}
 
     def instruction(self, i: TracedInstruction) -> Instruction:
         """Return a traced instruction with its times; equal ones are one object."""
-        passes = self._cost.passes(i)
-        key = (i.text, i.lanes, i.dst, i.srcs, passes)
+        taken = passes(i)
+        key = (i.text, i.lanes, i.dst, i.srcs, taken, i.sectors)
         if key not in self._made:
-            self._made[key] = self._timed(i, passes)
+            self._made[key] = self._timed(i, taken)
         return self._made[key]
 
-    def _timed(self, i: TracedInstruction, passes: int) -> Instruction:
+    def _timed(self, i: TracedInstruction, taken: int) -> Instruction:
         if i.what == "barrier":
             return Instruction("bar", text=i.text, lanes=i.lanes)
         operation = self._operation(i)
@@ -82,14 +51,13 @@ class Times:
         if i.memory is None:
             return known.instruction(operation, dst=i.dst, srcs=i.srcs, text=i.text, lanes=i.lanes)
         width = known.operations[operation].interval
-        if i.memory.space == "global" and known.operations[operation].sector_interval:
-            passes = max(1, known.operations[operation].sector_interval * self._cost.count(i))
+        taken = max(taken, known.operations[operation].sector_interval * (i.sectors or 0))
         latency = known.operations[operation].latency
         if i.memory.space == "global" and self._load_latency is not None:
             latency = self._load_latency
         # Nothing waits for a store, so it counts as landed when its unit is free again.
-        latency = passes if i.dst is None else latency + passes - 1
-        return Instruction("mem", latency, max(width, passes), i.dst, i.srcs, i.text, i.lanes)
+        latency = taken if i.dst is None else latency + taken - 1
+        return Instruction("mem", latency, max(width, taken), i.dst, i.srcs, i.text, i.lanes)
 
     def _operation(self, i: TracedInstruction) -> str:
         """Return the operation whose times an instruction takes."""

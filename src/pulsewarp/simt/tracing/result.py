@@ -15,7 +15,7 @@ from pulsewarp.simt._instruction import LANES, Instruction
 from pulsewarp.simt.presets import Architecture
 from pulsewarp.simt.scheduler import simulate
 from pulsewarp.simt.trace import WarpTrace
-from pulsewarp.simt.tracing._timing import Cost, Times
+from pulsewarp.simt.tracing._timing import Times
 from pulsewarp.simt.tracing.stream import Memory, Problem, TracedWarp, Triple
 
 MOST_RESIDENT = 64  # warps: the most that any SM of compute capability 7.0 to 12.0 keeps
@@ -290,7 +290,6 @@ class KernelTrace:
         >>> [(line.source.strip(), line.sectors, line.least_sectors) for line in run.lines()][-1]
         ('out[i] = x[i * stride]', 12, 8)
         """
-        cost = Cost()
         found: dict[int, list[int]] = {}
         for warp in self.warps:
             for i in warp.instructions:
@@ -298,12 +297,11 @@ class KernelTrace:
                 row[0] += 1
                 row[1] += i.lanes
                 row[2] += LANES - i.lanes
-                if i.memory is not None and i.elements is not None and i.memory.space != "local":
-                    place = 3 if i.memory.space == "global" else 5
-                    row[place] += cost.count(i)
-                    distinct = len(set(i.elements[i.elements >= 0].tolist()))
-                    size = 32 if i.memory.space == "global" else 128
-                    row[place + 1] += -(-distinct * i.memory.element_bytes // size)
+                for place, count, size in ((3, i.sectors, 32), (5, i.wavefronts, 128)):
+                    if count is not None and i.memory is not None and i.elements is not None:
+                        distinct = len(set(i.elements[i.elements >= 0].tolist()))
+                        row[place] += count
+                        row[place + 1] += -(-distinct * i.memory.element_bytes // size)
         return tuple(LineScore(line, self._line(line), *found[line]) for line in sorted(found))
 
     def _line(self, line: int) -> str:

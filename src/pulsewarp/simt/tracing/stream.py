@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp._text import counted
+from pulsewarp.simt.access import Access, BankAccess, sectors, wavefronts
 
 # What can go wrong, causes before what follows from them.
 KINDS = (
@@ -64,6 +67,17 @@ class Memory:
         return f"{self.name}[{', '.join(map(str, self.index(element)))}]"
 
 
+def _access(space: str, addresses: Sequence[int], size: int, mask: int) -> Access | BankAccess:
+    return (sectors if space == "global" else wavefronts)(addresses, size, mask)
+
+
+@functools.lru_cache(maxsize=2**12)
+def _count(space: str, size: int, mask: int, relative: tuple[int, ...]) -> int:
+    """Return sectors or wavefronts: the place within 128 bytes decides, so patterns come back often."""
+    access = _access(space, relative, size, mask)
+    return access.sectors if isinstance(access, Access) else access.wavefronts
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class TracedInstruction:
     """One instruction of one warp.
@@ -114,6 +128,43 @@ class TracedInstruction:
             return None
         found = self.memory.base + self.elements * self.memory.element_bytes
         return np.where(self.elements >= 0, found, -1)
+
+    @property
+    def access(self) -> Access | BankAccess | None:
+        """The access as `simt.sectors` (global memory) or `simt.wavefronts` (shared memory) have it.
+
+        None where it is no access to those, and where every lane was out of bounds.
+        """
+        place = self._place()
+        if place is None:
+            return None
+        space, size, mask, origin, relative = place
+        return _access(space, [origin + r for r in relative], size, mask)
+
+    @property
+    def sectors(self) -> int | None:
+        """How many 32-byte sectors of global memory it touches; None where it touches none."""
+        place = self._place()
+        return _count(*place[:3], place[4]) if place is not None and place[0] == "global" else None
+
+    @property
+    def wavefronts(self) -> int | None:
+        """How many passes through shared memory it takes; None where it goes elsewhere."""
+        place = self._place()
+        return _count(*place[:3], place[4]) if place is not None and place[0] == "shared" else None
+
+    def _place(self) -> tuple[str, int, int, int, tuple[int, ...]] | None:
+        """Return space, element bytes, mask, a multiple of 128 below, and the addresses counted from it."""
+        addresses = self.addresses
+        if addresses is None or self.memory is None or self.memory.space == "local":
+            return None
+        on = addresses >= 0
+        if not on.any():
+            return None
+        origin = int(np.min(addresses[on])) // 128 * 128
+        mask = int.from_bytes(np.packbits(on, bitorder="little").tobytes(), "little")
+        relative = tuple(np.where(on, addresses - origin, 0).tolist())
+        return self.memory.space, self.memory.element_bytes, mask, origin, relative
 
     def __repr__(self) -> str:
         return f"TracedInstruction(line {self.line}: {self.text}, {counted(self.lanes, 'lane')})"
