@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pulsewarp import ledger, systolic
 from pulsewarp.ledger import by_level
 from pulsewarp.matmul import DTYPES, Matmul
+from pulsewarp.systolic.cost import cost_of
 
 SIZE = st.integers(1, 7)
 DATAFLOWS = ["ws", "os", "is"]
@@ -24,11 +25,6 @@ def run(
 ) -> systolic.SystolicTrace:
     a, b = np.ones((m, k), np.int8), np.ones((k, n), np.int8)
     return systolic.simulate(a, b, rows=rows, cols=cols, dataflow=dataflow, overlap=overlap)
-
-
-def cost_of(trace: systolic.SystolicTrace) -> systolic.GemmCost:
-    sizes = {"m": trace.m, "k": trace.k, "n": trace.n, "rows": trace.rows, "cols": trace.cols}
-    return systolic.gemm(**sizes, dataflow=trace.dataflow, overlap=trace.overlap)
 
 
 def check_agreement(trace: systolic.SystolicTrace) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pulsewarp import ledger, systolic
 from pulsewarp.systolic import array
+from pulsewarp.systolic.cost import cost_of
 
 SIZE = st.integers(1, 7)
 DATAFLOWS = ["ws", "os", "is"]
@@ -28,8 +29,7 @@ def run(
 def check_end(trace: systolic.SystolicTrace) -> None:
     """Hold what was charged in all to the closed form."""
     end = ledger.systolic(trace).at(-1)
-    sizes = {"m": trace.m, "k": trace.k, "n": trace.n, "rows": trace.rows, "cols": trace.cols}
-    cost = systolic.gemm(**sizes, dataflow=trace.dataflow, overlap=trace.overlap)
+    cost = cost_of(trace)
     products = trace.m * trace.n * trace.k
     assert end["macs"] == products
     assert end["reads_a"] == cost.sram_reads_a
