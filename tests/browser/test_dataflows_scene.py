@@ -207,10 +207,10 @@ def test_the_counters_are_the_ledgers(open_html: Open) -> None:
         "reads of A": "reads_a",
         "reads of B": "reads_b",
         "sums read again": "reads_partial",
-        "sums written": "writes_out",
+        "sums written out": "writes_out",
         "hops": "hops",
         "idle cell-cycles": "idle_cell_cycles",
-        "decisions": "decisions",
+        "issue decisions": "decisions",
     }
     for t in sampled(traces, 5):
         seek(page, t)

@@ -165,9 +165,29 @@ def test_the_caption_is_true_to_the_frame(show, dataflow):
         seek(page, t)
         words = page.inner_text(".pw-caption")
         assert words.startswith(("Load", "Fill", "Steady", "Drain")[trace.phase[t]])
-        count = re.search(r"(?:all )?(\d+)(?: of \d+)?(?: cells)? multiply", words)
+        count = re.search(r"(?:all )?(\d+)(?: of (?:the )?\d+)?(?: cells)?(?: in use)? multiply", words)
         busy = int(trace.schedule.busy[t])
         assert (int(count[1]) if count else 0) == busy, words
+
+
+@pytest.mark.parametrize("dataflow", ["ws", "is"])
+def test_where_folds_overlap_the_caption_tells_complete_sums_from_those_that_grow(show, dataflow):
+    """Some columns still give the sums of one fold while others already give those of the next."""
+    trace = product(dataflow, m=5, k=8, n=5, rows=4, cols=4, overlap=True)
+    page = show(SystolicPlayer(trace))
+    exits = trace.exits()
+    mixed = 0
+    for t in np.unique(exits[:, 0]).tolist():
+        seek(page, t)
+        words = page.locator(".pw-caption p").last.inner_text()
+        whole, _, partial = words.partition("not yet complete")
+        named = exits[exits[:, 0] == t][:4]
+        assert re.findall(r"C\[(\d+),(\d+)\]", whole) == [(str(m), str(n)) for _, _, m, n, f in named if f]
+        assert re.findall(r"C\[(\d+),(\d+)\]", partial) == [
+            (str(m), str(n)) for _, _, m, n, f in named if not f
+        ]
+        mixed += len(set(named[:, 4].tolist())) == 2
+    assert mixed, "a run in which both leave at once"
 
 
 @pytest.mark.parametrize("column", ["busy", "phase"])

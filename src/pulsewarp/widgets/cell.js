@@ -432,13 +432,15 @@ export function extent(x) {
 
 /**
  * The binary digits of a number from one exponent down to another, its sign before the first; blank where it has none.
- * @param {number} x @param {number} high @param {number} low @returns {string}
+ * A number whose last place is always written, as that of a whole number is, names it.
+ * @param {number} x @param {number} high @param {number} low @param {number} [final] @returns {string}
  */
-export function digits(x, high, low) {
+export function digits(x, high, low, final) {
   const own = extent(x);
   let text = "";
   for (let e = high; e >= low; e--) {
-    if (!own || e < own[1]) text += "\u00a0";
+    if (e === final && !own) text += "0";
+    else if (!own || e < Math.min(own[1], final ?? own[1])) text += "\u00a0";
     else if (e > own[0]) text += e === own[0] + 1 && x < 0 ? "\u2212" : "\u00a0";
     else text += String(Math.floor(Math.abs(x) / 2 ** e) % 2);
   }
@@ -460,7 +462,7 @@ function makeBits(run) {
     return { el: h("div", { class: "ce-bits" }, h("span", { class: "ce-label" }, name), h("code", {}, ...parts)), parts };
   });
   const note = h("p", {});
-  const el = h("section", { class: "pw-panel ce-binary" }, h("header", {}, h("h4", {}, "the addition in binary")), ...rows.map((row) => row.el), note);
+  const el = h("section", { class: "pw-panel ce-binary", "data-rounds": rounds || null }, h("header", {}, h("h4", {}, "the addition in binary")), ...rows.map((row) => row.el), note);
 
   /** @param {Step | null} step */
   function show(step) {
@@ -476,7 +478,7 @@ function makeBits(run) {
       line.hidden = !draw;
       const away = draw && i < 3 ? digits(values[i], last - 1, low).trimEnd() : "";
       write(parts[0], draw ? digits(values[i], most + 1, first + 1) : "");
-      write(parts[1], draw ? digits(values[i], first, last) : "\u00a0");
+      write(parts[1], draw ? digits(values[i], first, last, rounds ? undefined : 0) : "\u00a0");
       write(parts[2], away);
       set(parts[2], { "data-struck": (away !== "" && i === 2) || null });
     });
@@ -609,7 +611,7 @@ function mount(run, first, { signal, still, prefix, select }) {
   const sums = makeSums(run);
   const { columns, T } = run;
   const bill = ledger({
-    title: "so far", rows: [
+    title: "ledger so far", rows: [
       { label: "cycles", text: (t) => `${number(t + 1)} of ${number(T)}`, help: "Cycle 0 is the first, so cycle t ends after t + 1 of them." },
       { label: "multiply-adds, this cell", text: (t) => number(worked(run, t, at[0], at[1])), help: "How many products the chosen cell has formed and added." },
       { label: "multiply-adds, array", text: (t) => `${number(columns.macs[t])} of ${number(columns.macs[T - 1])}`, help: "The same of all cells; a product of m, k, n needs m × k × n." },

@@ -118,10 +118,10 @@ function counters(runs) {
     { label: "reads of A", text: soFar("reads_a"), help: "Elements of A that entered the array; one that is needed by several folds enters again." },
     { label: "reads of B", text: soFar("reads_b"), help: "Elements of B that entered the array." },
     { label: "sums read again", text: soFar("reads_partial"), help: "Partial sums of an earlier fold that came back to be added to." },
-    { label: "sums written", text: soFar("writes_out"), help: "Sums that left the array, complete or for a later fold." },
+    { label: "sums written out", text: soFar("writes_out"), help: "Sums that left the array, complete or for a later fold." },
     { label: "hops", text: soFar("hops"), help: "Moves of a value from a cell to its neighbour." },
     { label: "idle cell-cycles", text: soFar("idle_cell_cycles"), help: "Cells that did not multiply, added up over cycles." },
-    { label: "decisions", text: soFar("decisions"), help: "How often anything had to be decided: once for each filling of the array, never for a cell." },
+    { label: "issue decisions", text: soFar("decisions"), help: "How often anything had to be decided: once for each filling of the array, never for a cell." },
   ];
 }
 
@@ -249,9 +249,9 @@ function mount(runs, { signal, still, prefix, select, point }) {
   el.addEventListener("click", (event) => select(under(event) ?? []), { signal });
 
   const names = runs.map((run) => run.header.dataflow);
-  const bill = comparison({ title: "counters: so far / at the end", names, rows: counters(runs) });
+  const bill = comparison({ title: "ledger: so far / at the end", names, rows: counters(runs) });
   const curve = curves({
-    title: "cells that multiply, by cycle", lines: runs.map((run, i) => ({ name: names[i], values: run.columns.busy })),
+    title: "cells working, by cycle", lines: runs.map((run, i) => ({ name: names[i], values: run.columns.busy })),
     most: R * C, cycles: longest, signal, summary: `Cells that multiply in each cycle, of ${R * C}, on each of the three machines`,
   });
   const kinds = legendOf(runs[0]);
@@ -260,6 +260,7 @@ function mount(runs, { signal, still, prefix, select, point }) {
     panels: [bill.el, curve.el],
     legend: legend([...kinds.slice(0, 2),
       { mark: h("b", { class: "df-key" }, "▢"), text: "framed value: stays in its cell" },
+      { mark: h("b", { class: "df-key" }, names.join(", ")), text: `${runs.map((run) => run.header.flow.replace("stationary", "")).join(", ")}stationary` },
       { mark: h("b", { class: "df-key" }, "▸▾"), text: "moves to the next cell, right or down" }]),
     snug: true,
     wide: beside(runs, chars),

@@ -354,7 +354,7 @@ function makeResults(pair) {
       return Array.from({ length: M * N }, (_, e) => {
         const [left, top] = [x + (e % N) * unit, y + HEAD + Math.floor(e / N) * HIGH];
         const box = s("rect", { class: "ft-element", x: left + 1, y: top + 1, width: unit - 3, height: HIGH - 3, rx: 3 });
-        const cross = s("path", { class: "sy-cross", d: `M${left + unit - 9} ${top + 3}l6 6m0 -6l-6 6` });
+        const cross = s("path", { class: "sy-cross", d: `M${left + unit - 7} ${top - 1}l6 6m0 -6l-6 6` });
         const text = label("", { class: "sy-small sy-c", x: left + unit / 2 - 1, y: top + 17, "text-anchor": "middle" });
         svg.append(box, cross, ...(values ? [text] : []));
         return { box, cross, text };
@@ -491,7 +491,7 @@ function mount(pair, game, { signal, still, prefix, select, point }) {
     title: pair.header.hidden ? "wrong results so far" : "registers that differ, by cycle", values, most: Math.max(1, ...values), signal,
     summary: pair.header.hidden ? `Wrong results so far, of ${all}` : `Registers that differ in each cycle, of ${all}`,
   });
-  const counts = comparison({ title: "counters so far", names: ["sound", "broken"], rows: counters(pair) });
+  const counts = comparison({ title: "ledger so far", names: ["sound", "broken"], rows: counters(pair) });
   let cycle = 0;
   const observer = new ResizeObserver(([entry]) => {
     results.resize(entry.contentRect.width);
@@ -528,7 +528,7 @@ function counters({ sound, broken, columns, header }) {
   return [
     { label: "cycles", text: (/** @type {number} */ i, /** @type {number} */ t) => `${Math.min(t + 1, runs[i].ends)} of ${runs[i].ends}`, help: "Cycle 0 is the first, so cycle t ends after t + 1 of them." },
     { label: "multiply-adds", text: soFar("macs"), help: "One product and one addition each." },
-    { label: "sums out", text: soFar("writes_out"), help: "Sums that left the array, complete or for a later fold." },
+    { label: "sums written out", text: soFar("writes_out"), help: "Sums that left the array, complete or for a later fold." },
     ...(header.hidden ? [] : [{ label: "differing now", text: (/** @type {number} */ i, /** @type {number} */ t) => (i === 0 ? "" : String(columns.differing[t])), help: "Registers of the broken machine that hold another element or value than those of the sound one, in this cycle." }]),
     { label: "wrong results", text: (/** @type {number} */ i, /** @type {number} */ t) => (i === 0 ? "0" : String(columns.wrong_so_far[t])), help: "Results of the broken machine that differ from those of the sound one, of those due by now." },
   ];

@@ -40,6 +40,7 @@ export function frameWords(run, t) {
   const fold = run.foldAt(t);
   const many = run.foldCount > 1 ? ` of fold ${fold.number}` : "";
   const used = fold.rows * fold.cols;
+  const inUse = used === run.R * run.C ? `${number(used)} cells` : `the ${number(used)} cells in use`;
   const { held, right, down } = run.roles;
   const letters = [held, right, down].map((letter) => letter.toUpperCase());
   const phase = run.phase(t);
@@ -51,12 +52,12 @@ export function frameWords(run, t) {
     first = `Load${many}: ${letters[0]} sinks in from the top, its bottom row first, one row of cells a cycle; nothing is multiplied yet.`;
   } else if (phase === "fill") {
     first = run.loads
-      ? `Fill${many}: ${letters[1]} enters from the left, each row one cycle after the row above, so the front is a diagonal. ${number(busy)} of ${number(used)} cells multiply.`
-      : `Fill${many}: A enters from the left and B from the top, each line one cycle after the one before, so the front is a diagonal. ${number(busy)} of ${number(used)} cells multiply.`;
+      ? `Fill${many}: ${letters[1]} enters from the left, each row one cycle after the row above, so the front is a diagonal. ${number(busy)} of ${inUse} multiply.`
+      : `Fill${many}: A enters from the left and B from the top, each line one cycle after the one before, so the front is a diagonal. ${number(busy)} of ${inUse} multiply.`;
   } else if (phase === "steady") {
-    first = `Steady${many}: ${busy === used ? `all ${number(used)}` : `${number(busy)} of ${number(used)}`} cells multiply and add in this one cycle.`;
+    first = `Steady${many}: ${busy === used ? `all ${inUse.replace("the ", "")}` : `${number(busy)} of ${inUse}`} multiply and add in this one cycle.`;
   } else if (busy > 0) {
-    first = `Drain${many}: the streams end, and cells fall idle from the top left on; ${number(busy)} of ${number(used)} multiply.`;
+    first = `Drain${many}: the streams end, and cells fall idle from the top left on; ${number(busy)} of ${inUse} multiply.`;
   } else {
     first = run.loads ? `Drain${many}: the last sums travel down to the bottom edge.`
       : `Drain${many}: the finished sums are shifted down and out, one row a cycle.`;
@@ -66,10 +67,15 @@ export function frameWords(run, t) {
     const now = run.listed ? "No sum leaves in this cycle; " : "";
     return [first, `${now}${number(run.gone(t))} of ${number(run.M * run.N)} elements of C have left the array.`];
   }
-  const list = leaving.slice(0, 4).map(({ m, n }) => `C[${m},${n}] = ${exact(run.leaving(t, m, n), run.header.accumulator)}`);
+  const named = leaving.slice(0, 4);
   const more = leaving.length > 4 ? ` and ${leaving.length - 4} more` : "";
-  const final = leaving[0].final ? "complete" : "not yet complete: later folds add to it";
-  return [first, `Leaving at the bottom, ${final}: ${list.join(", ")}${more}.`];
+  // Where folds overlap, some columns may still give sums of the one while others already give those of the next.
+  /** @param {boolean} final */
+  const list = (final) => named.filter((each) => each.final === final)
+    .map(({ m, n }) => `C[${m},${n}] = ${exact(run.leaving(t, m, n), run.header.accumulator)}`).join(", ");
+  const [whole, partial] = [list(true), list(false)];
+  const [head, tail] = [whole && `complete: ${whole}`, partial && `not yet complete, later folds add to it: ${partial}`];
+  return [first, `Leaving at the bottom, ${[head, tail].filter(Boolean).join("; ")}${more}.`];
 }
 
 // ---------------------------------------------------------------------------------------------- render

@@ -253,7 +253,8 @@ export function readRun({ header, columns, shapes }) {
 /** A number as it fits a cell. @param {number} x @returns {string} */
 export function short(x) {
   if (Number.isInteger(x) && Math.abs(x) < 1e7) return String(x);
-  const digits = Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(2) : x.toPrecision(Math.abs(x) < 0.1 ? 3 : 4);
+  if (Math.abs(x) >= 1e4 && Math.abs(x) < 1e7) return String(Math.round(x)); // shorter than with an exponent, and closer
+  const digits = Math.abs(x) >= 1e7 || Math.abs(x) < 1e-3 ? x.toExponential(2) : x.toPrecision(Math.abs(x) < 0.1 ? 3 : 4);
   return digits.includes("e") || !digits.includes(".") ? digits : digits.replace(/\.?0+$/, "");
 }
 
@@ -555,7 +556,7 @@ export function makeCell(run, place, r, c, hatch) {
   const sum = run.register("c");
   const box = s("rect", { class: "sy-box", width: w, height: hgt, rx: 5 });
   const texture = s("rect", { class: "sy-hatch", width: w, height: hgt, rx: 5, fill: `url(#${hatch})` });
-  const cross = s("path", { class: "sy-cross", d: `M${w - 13} 4l9 9m0 -9l-9 9` });
+  const cross = s("path", { class: "sy-cross", d: `M${w - 4.5} -4.5l9 9m0 -9l-9 9` }); // on the corner: beside the values at any width
   const cursor = s("rect", { class: "sy-cursor", x: -4, y: -4, width: w + 8, height: hgt + 8, rx: 7 });
   const pin = s("rect", { class: "sy-pin", rx: 3, height: 18 });
   /** @type {Record<Register, SVGTextElement>} */

@@ -20,6 +20,9 @@ import { transport } from "./transport.js";
 import { verifier } from "./verify.js";
 import { unpack } from "./wire.js";
 
+/** A sentence of a caption takes a line at least, so many letters long; so many frames are looked through and measured for its height. */
+const LINE = 60, SAMPLED = 40, MEASURED = 8;
+
 /** @typedef {import("./wire.js").Packed} Packed */
 /** @typedef {import("./transport.js").Chapter} Chapter */
 /** @typedef {{title?: string, task?: string, rate?: number, verify?: boolean} & Record<string, any>} Options the `options` trait */
@@ -151,7 +154,8 @@ function play(scene, { root, model, form, signal }) {
   const picture = scene.mount({ signal, still: false, prefix, select, point });
   const heading = h("h3", { id: `${prefix}-title` }, options.title ?? scene.title);
   const now = h("p", { class: "pw-cycle" });
-  const phase = h("p", { class: "pw-phase" });
+  const phaseNow = h("span");
+  const phase = h("p", { class: "pw-phase" }, phaseNow);
   // One form in every scene: the cycle by its number, and the first and the last number there is.
   const hidden = options.future === "hidden"; // what comes later is kept from the reader, its number and its chapters too
   const clockText = (/** @type {number} */ t) => (hidden ? `${unit} ${t}` : `${unit} ${t} (0 to ${time.last})`);
@@ -194,6 +198,48 @@ function play(scene, { root, model, form, signal }) {
   if (focused && form?.contains(focused)) /** @type {HTMLElement} */ (focused).focus({ preventScroll: true });
   set(root, { "aria-labelledby": `${prefix}-title`, "aria-keyshortcuts": "Space ArrowLeft ArrowRight Home End" });
 
+  /** @param {Element} into @param {string[]} words */
+  const tell = (into, words) => {
+    while (into.children.length > words.length) into.lastChild?.remove();
+    words.forEach((sentence, i) => {
+      const line = into.children[i] ?? into.appendChild(h("p"));
+      if (line.textContent !== sentence) line.replaceChildren(...(scene.mark?.(sentence) ?? [sentence]));
+    });
+  };
+
+  const sampled = () => {
+    const frames = new Set([...scene.stills, ...scene.chapters.map((chapter) => chapter.cycle)]);
+    for (let i = 0; i <= SAMPLED; i++) frames.add(Math.round((time.last * i) / SAMPLED));
+    return [...frames];
+  };
+
+  // The phase takes the room of its longest words (kit.css), so that the rule beside it never breaks anew.
+  if (!hidden) set(phase, { "data-room": sampled().map((t) => `phase: ${scene.phase(t)}`).reduce((long, each) => (each.length > long.length ? each : long)) });
+
+  // The caption has the height of its longest words from the start: the transport below stays where a hand left it.
+  let spoken = 0;
+  let longest = Infinity; // until there is a width, nothing is measured
+  const extent = (/** @type {string[]} */ words) => words.reduce((sum, { length }) => sum + Math.max(length, LINE), 0);
+
+  /** Make room for the longest of the captions of some frames, at the present width. */
+  function reserve() {
+    spoken = longest = 0;
+    caption.style.minHeight = "";
+    const wide = caption.offsetWidth;
+    if (!wide) return;
+    const told = sampled().map((t) => scene.caption(t, place())).sort((one, other) => extent(other) - extent(one));
+    longest = extent(told[0]);
+    const ruler = h("div", { class: "pw-caption", "aria-hidden": "true" });
+    Object.assign(ruler.style, { position: "absolute", visibility: "hidden", boxSizing: "border-box", width: `${wide}px` });
+    shell.append(ruler);
+    for (const words of told.slice(0, MEASURED)) {
+      tell(ruler, words);
+      spoken = Math.max(spoken, ruler.offsetHeight);
+    }
+    ruler.remove();
+    caption.style.minHeight = `${spoken}px`;
+  }
+
   /** @param {import("./clock.js").Moment} moment */
   function paint(moment) {
     const { cycle, playing } = moment;
@@ -201,15 +247,17 @@ function play(scene, { root, model, form, signal }) {
     controls.playWord = still ? "Step" : playing ? "Pause" : poster ? "Play from 0" : "Play";
     picture.show({ cycle, playing, selected: place(), theme: root.dataset.theme ?? "light" });
     write(now, clockText(cycle));
-    write(phase, `phase: ${scene.phase(cycle)}`);
+    write(phaseNow, `phase: ${scene.phase(cycle)}`);
     controls.show(moment);
     set(caption, { "aria-live": playing ? "off" : "polite" });
     const words = scene.caption(cycle, place());
-    while (caption.children.length > words.length) caption.lastChild?.remove();
-    words.forEach((sentence, i) => {
-      const line = caption.children[i] ?? caption.appendChild(h("p"));
-      if (line.textContent !== sentence) line.replaceChildren(...(scene.mark?.(sentence) ?? [sentence]));
-    });
+    tell(caption, words);
+    const letters = extent(words);
+    if (letters > longest) {
+      longest = letters;
+      spoken = Math.max(spoken, caption.offsetHeight);
+      caption.style.minHeight = `${spoken}px`;
+    }
     set(frame, { title: pointed ? words.join(" ") : null }); // where the caption is out of sight
     if (!table.hidden) drawTable(table, scene.table(cycle, place()));
     set(root, { "data-cycle": cycle, "data-playing": String(playing) });
@@ -269,6 +317,7 @@ function play(scene, { root, model, form, signal }) {
       paint(time.now());
       // Where the panels are the taller, the sentence fills the room under the picture.
       body.classList.toggle("pw-low", beside && side !== null && side.offsetHeight > main.offsetHeight + 60);
+      reserve();
     });
   }
   paint(time.now());
