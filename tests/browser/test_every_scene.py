@@ -142,6 +142,20 @@ def overflow(page: Page) -> list[str]:
 
 
 @every_scene
+def test_the_transport_stays_where_it_is_while_frames_change(make: Make, open_html: Open) -> None:
+    page = opened(open_html, make())
+    for wide in (1280, 700):
+        resize(page, wide)
+        seen = set()
+        for t in np.unique(np.linspace(0, last(page), 17).astype(int)):
+            seek(page, int(t))
+            seen.add(
+                round(page.eval_on_selector(".pw-scrub", "bar => bar.getBoundingClientRect().top + scrollY"))
+            )
+        assert max(seen) - min(seen) <= 1, (wide, sorted(seen))
+
+
+@every_scene
 def test_nothing_overflows_at_any_width(make: Make, open_html: Open) -> None:
     page = opened(open_html, make())
     for wide in (1280, 960, 640, 390):
