@@ -42,8 +42,8 @@ class AccessPlayer(HidingPlayer):
     requests : Access or BankAccess, or a mapping of names to them
         One request, or up to 8 by name, all of one kind, played one after the other.
     start : int, optional
-        Frame shown at first, from 0. Left out: the end of the first request that wastes bytes or has a bank
-        conflict, from which "play" goes back to frame 0.
+        Frame shown at first, from 0. Left out: one of the first request that wastes bytes or has a bank
+        conflict (the last frame, if none does), from which "play" goes back to frame 0.
     rate : float
         Frames a second at first.
     future : str
@@ -151,12 +151,12 @@ class _Run:
 
     @property
     def poster(self) -> int:
-        """The end of the first request worth a look: one that wastes bytes, or in which banks conflict."""
+        """A frame of the first request that wastes bytes or has a conflict; without one, the last frame."""
         costly = [
             bool(one.conflicts) if isinstance(one, BankAccess) else (one.efficiency or 1) < 1
             for one in self.requests.values()
         ]
-        i = costly.index(True) if True in costly else 0
+        i = costly.index(True) if True in costly else len(costly) - 1
         if self.mode == "banks" and costly[i]:  # half-way: what waits is the point
             return self.firsts[i] + (1 + len(self.served[i])) // 2
         return self.firsts[i] + len(self.served[i])
