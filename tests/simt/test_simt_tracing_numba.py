@@ -23,7 +23,7 @@ from pulsewarp import simt
 from pulsewarp.simt import cuda
 from pulsewarp.simt.tracing import _values
 
-pytestmark = pytest.mark.skipif(
+needs_numba = pytest.mark.skipif(
     importlib.util.find_spec("numba") is None or importlib.util.find_spec("numba.cuda") is None,
     reason="Numba with its CUDA simulator is in the group test, not in this environment",
 )
@@ -72,6 +72,7 @@ def compiled() -> Any:
     return ask("compile")
 
 
+@needs_numba
 @pytest.mark.parametrize("name", LESSONS)
 def test_numbas_simulator_and_numpy_and_the_tracer_agree(name: str, simulated: Any) -> None:
     lesson = LESSONS[name]
@@ -80,6 +81,7 @@ def test_numbas_simulator_and_numpy_and_the_tracer_agree(name: str, simulated: A
     np.testing.assert_array_equal(run.results[lesson.output], np.array(simulated[name]))
 
 
+@needs_numba
 def test_numbas_simulator_stops_at_the_same_thread_and_index(simulated: Any) -> None:
     (problem,) = simt.lesson_kernels.LESSONS["out_of_bounds"].trace().problems
     said = simulated["out_of_bounds"]
@@ -98,6 +100,7 @@ def check_types(run: simt.KernelTrace, types: dict[str, str]) -> None:
     assert held
 
 
+@needs_numba
 @pytest.mark.parametrize("name", simt.lesson_kernels.LESSONS)
 def test_numba_compiles_the_kernel_for_a_gpu_with_the_same_types(name: str, compiled: Any) -> None:
     check_types(simt.lesson_kernels.LESSONS[name].trace(), compiled[name])
@@ -119,13 +122,18 @@ def test_an_expression_has_the_type_that_numba_gives_it(expression: str) -> None
     assert dtype_of(expression) == TYPES[expression]
 
 
-def test_another_type_would_be_seen(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@needs_numba
+def test_another_type_of_a_variable_would_be_seen(compiled: Any) -> None:
     run = simt.lesson_kernels.LESSONS["tiled_transpose"].trace()
     with pytest.raises(AssertionError):
         check_types(run, {**compiled["tiled_transpose"], "tx": "int64"})
+
+
+def test_the_types_of_numpy_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_values, "joint_type", np.result_type)  # NumPy adds two int32 in 32 bits
     assert dtype_of("i32 + i32") != TYPES["i32 + i32"]
 
 
+@needs_numba
 def test_numba_still_gives_these_types() -> None:
     assert ask("types", *TYPES) == TYPES
