@@ -155,14 +155,26 @@ def test_the_transport_stays_where_it_is_while_frames_change(make: Make, open_ht
         assert max(seen) - min(seen) <= 1, (wide, sorted(seen))
 
 
+def small_words(page: Page) -> list[str]:
+    """Name what is written smaller than 11 px: it cannot be read at the back of a room."""
+    small: list[str] = page.evaluate(
+        """() => [...document.querySelectorAll(".pw *")].filter((one) => one.getClientRects().length
+            && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())
+            && parseFloat(getComputedStyle(one).fontSize) < 11)
+          .map((one) => `${one.tagName} ${one.getAttribute("class")}: ${one.textContent}`)"""
+    )
+    return small
+
+
 @every_scene
-def test_nothing_overflows_at_any_width(make: Make, open_html: Open) -> None:
+def test_nothing_overflows_or_is_too_small_to_read_at_any_width(make: Make, open_html: Open) -> None:
     page = opened(open_html, make())
     for wide in (1280, 960, 640, 390):
         resize(page, wide)
         for t in (0, last(page) // 2, last(page)):
             seek(page, t)
             assert overflow(page) == [], (wide, t)
+            assert small_words(page) == [], (wide, t)
 
 
 def test_what_is_too_wide_is_seen(open_html: Open) -> None:
@@ -172,18 +184,11 @@ def test_what_is_too_wide_is_seen(open_html: Open) -> None:
     assert overflow(page) != []
 
 
-@every_scene
-def test_words_are_large_enough_to_read(make: Make, open_html: Open) -> None:
-    """11 px the least, anywhere: what is smaller cannot be read at the back of a room."""
-    for width in (1280, 390):
-        page = opened(open_html, make(), viewport=(width, 900))
-        small = page.evaluate(
-            """() => [...document.querySelectorAll(".pw *")].filter((one) => one.getClientRects().length
-                && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())
-                && parseFloat(getComputedStyle(one).fontSize) < 11)
-              .map((one) => `${one.tagName} ${one.getAttribute("class")}: ${one.textContent}`)"""
-        )
-        assert small == [], width
+def test_what_is_too_small_is_seen(open_html: Open) -> None:
+    page = opened(open_html, SCENES["systolic"]())
+    page.add_style_tag(content=".pw .pw-caption p { font-size: 10px !important }")
+    settle(page)
+    assert small_words(page) != []
 
 
 # -------------------------------------------------------------------------------------- hands and keys
@@ -316,6 +321,12 @@ def test_nothing_crosses_while_it_plays(make: Make, open_html: Open) -> None:
     page.locator("#one .pw-select").first.select_option(index=3)
     page.evaluate("saved.length = 0")
     page.keyboard.press(" ")
-    page.wait_for_function("Number(document.querySelector('#one .pw').dataset.cycle) >= 2")
-    while_playing = page.get_attribute("#one .pw", "data-playing") == "true"
-    assert page.evaluate("saved") == [] or not while_playing
+    # What has crossed is read in the moment in which it is seen to play: a short run may end right after.
+    page.wait_for_function(
+        """() => {
+          const { cycle, playing } = document.querySelector("#one .pw").dataset;
+          window.crossed = playing === "true" ? [...saved] : null;
+          return Number(cycle) >= 2;
+        }"""
+    )
+    assert page.evaluate("crossed") in ([], None)
