@@ -209,7 +209,7 @@ function counters(lanes) {
   const of = (text) => (/** @type {number} */ i, /** @type {number} */ t) => text(lanes[i], own(lanes[i], t));
   return [
     { label: "cycles", text: of((lane, t) => `${number(t + 1)} / ${number(lane.T)}`), help: "Cycles so far, of all that the lane takes." },
-    { label: "not steady", text: of((lane, t) => `${number(lane.unsteady[t])} / ${number(lane.unsteady[lane.T - 1])}`), help: "Cycles of load, fill and drain, in which some cells of the fold are idle." },
+    { label: "cycles not steady", text: of((lane, t) => `${number(lane.unsteady[t])} / ${number(lane.unsteady[lane.T - 1])}`), help: "Cycles of load, fill and drain, in which some cells of the fold are idle." },
     { label: "multiply-adds", text: of((lane, t) => `${number(lane.columns.macs[t])} / ${number(lane.columns.macs[lane.T - 1])}`), help: "One product and one addition each." },
     { label: "utilisation", text: of((lane, t) => `${percent(lane.utilization(t))} / ${percent(lane.utilization(lane.T - 1))}`), help: "Multiply-adds, of those that all cells could have done in these cycles." },
     { label: "rows of A", text: of((lane) => number(lane.M)), help: "Rows of A in all batches together." },
@@ -577,7 +577,7 @@ function mount(lanes, cycles, { signal, still, prefix, select, point }) {
   el.addEventListener("click", (event) => select(under(event) ?? []), { signal });
 
   const bill = comparison({
-    title: "counters: so far / at the end", rows: counters(lanes),
+    title: "ledger: so far / at the end", rows: counters(lanes),
     names: lanes.map((lane) => (lanes.length > 1 ? `lane ${lane.i + 1}` : "")),
   });
   return {
@@ -622,7 +622,7 @@ function open(packed) {
   const overlap = lanes.some((/** @type {Lane} */ lane) => lane.overlap);
   const [{ R, C }] = lanes;
   return {
-    title: lanes.length === 1 ? `${capital(lanes[0].name)} through ${R} × ${C} cells` : `What a batch costs: ${lanes.length} lanes on one clock`,
+    title: `${lanes.length === 1 ? capital(lanes[0].name) : `What a batch costs: ${lanes.length} lanes on one clock`} (weight-stationary array, ${R} × ${C})`,
     rule,
     simplified: "Cycles are counted from 0. Simplified: operands are always there in time (no memory)"
       + (overlap ? "; where the next weights are loaded meanwhile, each cell has a second register for them." : "; new weights are loaded only when the fold before has ended."),

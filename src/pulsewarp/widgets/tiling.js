@@ -490,8 +490,8 @@ function ledgerRows(cost) {
   return [
     { label: "cycles", text: (/** @type {number} */ t) => `${number(t + 1)} of ${number(T)}`, help: "Cycle 0 is the first, so cycle t ends after t + 1 of them." },
     { label: "folds ended", text: (/** @type {number} */ t) => `${number(cost.ended(t))} of ${number(cost.F)}`, help: "Fillings of the array whose own last cycle has passed." },
-    { label: "of the product", text: (/** @type {number} */ t) => percent(cost.done(t) / whole), help: "Multiply-adds done over those a product of m, k, n needs, m × k × n." },
-    { label: "multiply-adds", text: (/** @type {number} */ t) => share(cost.done(t), t), help: "One a working cell and cycle, all of them useful; and their share of all cells times cycles so far." },
+    { label: "product done", text: (/** @type {number} */ t) => percent(cost.done(t) / whole), help: "Multiply-adds done over those a product of m, k, n needs, m × k × n." },
+    { label: "useful: multiply-adds", text: (/** @type {number} */ t) => share(cost.done(t), t), help: "One a working cell and cycle, all of them useful; and their share of all cells times cycles so far." },
     { label: "idle: padding", text: (/** @type {number} */ t) => share(cost.done(t, true) - cost.done(t), t), help: "Cell-cycles in which a cell would have worked had its tile been full, and their share." },
     { label: "idle: load, fill, drain", text: (/** @type {number} */ t) => share(cells * (t + 1) - cost.done(t, true), t), help: "All other cell-cycles without a product, and their share." },
   ];
@@ -556,7 +556,7 @@ function mount(cost, { signal, still, prefix, select, point }) {
     unit: bin === 1 ? "cycle" : `times ${number(bin)} cycles`,
     summary: `Cells that multiply in each cycle, of ${number(cost.cells)}`,
   });
-  const bill = ledger({ title: "ledger so far", rows: ledgerRows(cost) });
+  const bill = ledger({ title: "ledger so far (share of cell-cycles)", rows: ledgerRows(cost) });
   return {
     el,
     panels: [timeline.el, curve.el, bill.el],
