@@ -188,7 +188,7 @@ def counted(words: str) -> int:
     """Return how many cells a sentence says are at work."""
     if "o cell multiplies" in words:
         return 0
-    found = re.search(r"([\d,]+)(?: of [\d,]+)? cells(?: in use)? multipl(?:y|ies)\b", words)
+    found = re.search(r"([\d,]+)(?: of (?:the )?[\d,]+)? cells(?: in use)? multipl(?:y|ies)\b", words)
     assert found, words
     return int(found[1].replace(",", ""))
 
