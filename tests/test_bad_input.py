@@ -281,7 +281,7 @@ VALUES: list[Row] = [
     ("a long run", lambda: simulate(np.ones((3000, 3000)), np.ones((3000, 3000)), rows=1), ("limit", "gemm")),
     ("a large array", lambda: simulate(rows=10**6, cols=10**6), ("MiB", "limit", "systolic.gemm")),
     ("a large kernel", lambda: simt.matmul_kernel(np.ones((64, 2)), np.ones((2, 64))), ("128 warps", "64")),
-    ("long programs", lambda: simt.simulate([simt.chain(10**6)] * 32), ("cycles", "shorten")),
+    ("long programs", lambda: simt.simulate([simt.chain(600, latency=1000)] * 32), ("cycles", "shorten")),
     ("past memory", lambda: timed(10**6, 10**6, 10**6), ("GiB", "free", "largest square")),
     ("past int32", lambda: timed(2, 10**6, 2, dtype="int8"), ("k is 1000000", "overflow")),
 ]  # fmt: skip
