@@ -196,6 +196,8 @@ def results() -> dict[str, object]:
         "touch": race.touches[0],
         "lesson kernel": simt.lesson_kernels.product(),
         "occupancy": simt.occupancy(),
+        "placement": simt.place_blocks(3, 2),
+        "placement tally": simt.place_blocks(3, 2).tally([0, 1]),
         "launch change": simt.occupancy().one_more()[0],
         "compute capability": simt.compute_capabilities()["8.0"],
         "matmul": Matmul(2, 3, 4),

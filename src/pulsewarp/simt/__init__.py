@@ -30,6 +30,7 @@ from pulsewarp.simt.families import (
 )
 from pulsewarp.simt.kernel import matmul_kernel
 from pulsewarp.simt.patterns import pattern
+from pulsewarp.simt.placement import ORDERS, Placement, place_blocks
 from pulsewarp.simt.presets import Architecture, Operation, architecture, architectures
 from pulsewarp.simt.scheduler import simulate
 from pulsewarp.simt.trace import Kernel, WarpTrace
@@ -37,6 +38,7 @@ from pulsewarp.simt.tracing import KernelTrace, compile_kernel, trace_kernel
 
 __all__ = [
     "LANES",
+    "ORDERS",
     "POLICIES",
     "POLICY_NAMES",
     "STATES",
@@ -51,6 +53,7 @@ __all__ = [
     "LaunchChange",
     "Occupancy",
     "Operation",
+    "Placement",
     "SectorCounts",
     "WarpTrace",
     "Wavefront",
@@ -74,6 +77,7 @@ __all__ = [
     "matmul_kernel",
     "occupancy",
     "pattern",
+    "place_blocks",
     "sectors",
     "simulate",
     "trace_kernel",

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsewarp._report import Check as Check  # what checks found is the same for every kind of run
+from pulsewarp._report import Report as Report
+
 PHASES = ("load", "fill", "steady", "drain")
 """Names of the values of `SystolicTrace.phase`. "load": the stationary tile is shifted in. "fill": more
 and more cells work. "steady": all cells that the fold uses work. "drain": the first cell has finished. Where
@@ -93,37 +96,3 @@ class Schedule:
 
     def __repr__(self) -> str:
         return f"Schedule(cycles={self.phase.size}, folds={self.start.shape[0]})"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check: whether it holds, and its numbers in a sentence."""
-
-    name: str
-    passed: bool
-    says: str
-
-
-@dataclass(frozen=True, repr=False)
-class Report:
-    """What `SystolicTrace.verify` found.
-
-    Parameters
-    ----------
-    checks : tuple of Check
-        In the order in which they were made.
-    """
-
-    checks: tuple[Check, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether every check holds."""
-        return all(check.passed for check in self.checks)
-
-    def __repr__(self) -> str:
-        held = sum(check.passed for check in self.checks)
-        lines = [
-            f"{'holds' if check.passed else 'FAILS'}  {check.name}: {check.says}" for check in self.checks
-        ]
-        return "\n".join([f"{held} of {len(self.checks)} checks hold", *lines])
