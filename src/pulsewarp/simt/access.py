@@ -138,7 +138,8 @@ class BankWord(NamedTuple):
     lanes: tuple[int, ...]
 
 
-class Wavefront(NamedTuple):
+@dataclass(frozen=True, slots=True)  # no named tuple: one within another defeats type checks at run time
+class Wavefront:
     """One pass over the banks: at most one word of each. `phase` is the group of lanes it belongs to."""
 
     phase: int
