@@ -121,6 +121,19 @@ def test_occupancy_and_its_defaults() -> None:
     assert simt.best_block_size("8.0", 64, static_shared=0, dynamic_shared=0) == (1024, 1)
 
 
+def test_memory_access() -> None:
+    addresses = [4 * lane for lane in range(32)]
+    access = simt.sectors(addresses, 4, active_mask=0xFFFFFFFF)
+    assert type(access) is simt.Access and access == simt.sectors(addresses, 4)
+    assert (access.sectors, access.lines, access.efficiency) == (4, 1, 1.0)
+    assert simt.sectors(addresses, 4, active_mask=0).efficiency is None
+    banks = simt.wavefronts(byte_offsets=addresses, element_bytes=4, active_mask=0xFFFFFFFF)
+    assert type(banks) is simt.BankAccess
+    assert (banks.wavefronts, banks.phases, banks.ways) == (1, 1, 1)
+    for count in (access.sectors, access.lines, banks.wavefronts, banks.phases, banks.ways):
+        assert type(count) is int
+
+
 def test_guide() -> None:
     advice = guide.advise(guide.Workload(domain="llm", phase="train", params_b=7))
     assert advice.verdict in ("gpu", "tpu", "either", "neither")
@@ -250,6 +263,12 @@ def results() -> dict[str, object]:
         "pipeline tally": pipe.tally([0, 5]),
         "pipeline player": widgets.PipelinePlayer(pipe),
         "occupancy player": widgets.OccupancyPlayer([simt.occupancy(), simt.occupancy("9.0")]),
+        "access": simt.sectors(simt.pattern("8 * lane"), 4),
+        "bank access": simt.wavefronts(simt.pattern("128 * lane"), 4),
+        "wavefront": simt.wavefronts(simt.pattern("128 * lane"), 4).served[0],
+        "sector counts": simt.count_sectors(np.zeros((3, 32), np.int64), 4),
+        "wavefront counts": simt.count_wavefronts(np.zeros((3, 32), np.int64), 4),
+        "access player": widgets.AccessPlayer(simt.sectors(simt.pattern("8 * lane"), 4)),
         "warp player": widgets.WarpPlayer(warps),
     }
 

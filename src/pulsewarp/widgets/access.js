@@ -251,7 +251,7 @@ function frameTable(run, t, hidden) {
 // ---------------------------------------------------------------------------------------------- where things lie
 
 /** Rough width of a text of 11 px in pixels. @param {string} text */
-const wide = (text) => 6.4 * text.length;
+const wide = (text) => 6.8 * text.length;
 
 const LANE_TOP = 20;
 const LANE_HIGH = 24;
@@ -408,11 +408,14 @@ function makePicture(run, prefix, hidden) {
     const narrowest = Math.min(...lines.map(([, x0, x1]) => x1 - x0));
     const say = ways.find((one) => wide(one(furthest)) + 4 <= narrowest) ?? number;
     const every = Math.ceil((wide(say(furthest)) + 4) / (narrowest + 3)); // so many lines have one label
+    let free = 0; // where the label before it ends: at the edges labels are moved inward
     lines.forEach(([line, x0, x1], k) => {
       below.push(s("path", { class: "ac-line", d: `M${x0.toFixed(1)} ${foot}v4H${x1.toFixed(1)}v-4` }));
       const text = say(line * LINE);
       const middle = Math.max(wide(text) / 2, Math.min(width - wide(text) / 2, (x0 + x1) / 2));
-      if (k % every === 0) below.push(label(text, { class: "ac-address", x: middle.toFixed(1), y: foot + 17, "text-anchor": "middle" }));
+      if (k % every !== 0 || middle - wide(text) / 2 < free) return;
+      free = middle + wide(text) / 2;
+      below.push(label(text, { class: "ac-address", x: middle.toFixed(1), y: foot + 17, "text-anchor": "middle" }));
     });
     return { below, above: [label(`memory: sectors of 32 bytes${width > 560 ? " by the address of their first byte, lines of 128 bytes below" : ""}`, { class: "ac-title", x: 1, y: top + high + 56 })], high: top + high + 62 };
   }
