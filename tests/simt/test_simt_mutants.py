@@ -111,8 +111,8 @@ ENGINE: list[Fault] = [
     ),
     (
         "who waits for a load stays in the pool",
-        "pools[s].parked |= bit\n                            unparking",
-        "pools[s].parked |= 0\n                            unparking",
+        "                            parked[s] |= bit\n",
+        "                            parked[s] |= 0\n",
         (fuzz,),
     ),
     (

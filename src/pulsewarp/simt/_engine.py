@@ -38,12 +38,11 @@ class Pool:
     active: int
     outside: int
     queue: list[int]
-    parked: int
     moves: list[tuple[int, int, bool]] = field(default_factory=list)  # (cycle, bit, in or out)
 
-    def settle(self, t: int) -> None:
+    def settle(self, t: int, parked: int) -> None:
         """Send parked warps out, lowest bit first; let in those who queued longest and are not parked."""
-        gone = self.active & self.parked
+        gone = self.active & parked
         while gone:
             bit = gone & -gone
             gone ^= bit
@@ -52,8 +51,8 @@ class Pool:
             self.queue.append(bit)
             self.moves.append((t, bit, False))
         room = ACTIVE_WARPS - self.active.bit_count()
-        if room > 0 and self.outside & ~self.parked:
-            for bit in [bit for bit in self.queue if not bit & self.parked][:room]:
+        if room > 0 and self.outside & ~parked:
+            for bit in [bit for bit in self.queue if not bit & parked][:room]:
                 self.queue.remove(bit)
                 self.outside ^= bit
                 self.active |= bit
@@ -167,23 +166,25 @@ def run(
             unfinished += 1
             in_block[blocks[w]] += 1
             ready_of[w][step[2]] |= bit_of[w]
-    pools = None
+    pools: list[Pool] | None = None
+    parked = [0] * schedulers  # bits of the warps that wait for loads (two_level) or a barrier, or are done
     if policy.pools:
         pools = []
-        for _, _, bits in numbered:
+        for s, _, bits in numbered:
             order = list(bits)
             active, rest = order[:ACTIVE_WARPS], order[ACTIVE_WARPS:]
-            parked = sum(bit for bit in order if steps[bits[bit]] is None)
-            pools.append(Pool(sum(active), sum(rest), rest, parked))
+            parked[s] = sum(bit for bit in order if steps[bits[bit]] is None)
+            pools.append(Pool(sum(active), sum(rest), rest))
 
     t = 0
     while True:
         if t in waking:
             for w in waking.pop(t):
                 ready_of[w][steps[w][2]] |= bit_of[w]  # type: ignore[index]  # a waking warp has a next step
+                parked[w % schedulers] &= ~bit_of[w]
         if t in unparking:
             for w in unparking.pop(t):
-                pools[w % schedulers].parked ^= bit_of[w]
+                parked[w % schedulers] &= ~bit_of[w]
         idle = True
         for s, masks, bits in numbered:
             eligible = masks[0]
@@ -200,8 +201,8 @@ def run(
                     eligible |= masks[q]
             if pools is not None:
                 pool = pools[s]
-                if pool.active & pool.parked or pool.outside & ~pool.parked:
-                    pool.settle(t)
+                if pool.active & parked[s] or pool.outside & ~parked[s]:
+                    pool.settle(t, parked[s])
                 eligible &= pool.active
             if not eligible:
                 continue
@@ -238,8 +239,9 @@ def run(
                     if loads and pools is not None:
                         end = max([times[pc] + latency for pc, latency in loads])
                         if end > t + 1:
-                            pools[s].parked |= bit
-                            unparking.setdefault(end, []).append(w)
+                            parked[s] |= bit
+                            if end < wake:  # else it is let go as it wakes
+                                unparking.setdefault(end, []).append(w)
                 elif after[2] != q:
                     masks[q] ^= bit
                     masks[after[2]] |= bit  # its scheduler has decided for this cycle
@@ -247,8 +249,7 @@ def run(
 
             # A barrier, or the warp's last instruction.
             masks[q] ^= bit
-            if pools is not None:
-                pools[s].parked |= bit
+            parked[s] |= bit
             block = blocks[w]
             if interval > 0:
                 unfinished -= 1
@@ -271,7 +272,8 @@ def run(
                 waking.setdefault(wake, []).append(v)
                 if pools is not None:
                     end = max([t + 1, *[times[pc] + latency for pc, latency in loads]])
-                    unparking.setdefault(end, []).append(v)
+                    if end < wake:
+                        unparking.setdefault(end, []).append(v)
 
         if not unfinished:
             return issues, pools

@@ -102,7 +102,9 @@ def unroll(
         openings = np.array([opened[w] for w in warps], np.int64).reshape(len(warps), -1)
         times = np.array([issues[w] for w in warps], np.int64).reshape(len(warps), -1)
         state[warps], pc[warps], until[warps] = _stages(programs[warps[0]], n, times, openings, T)
-    _contend(state, until, events, schedulers, max_outstanding, _inside(pools, schedulers, W, T))
+    if pools is not None:
+        _send_outside(state, pools, schedulers)
+    _contend(state, until, events, schedulers, max_outstanding)
     return np.ascontiguousarray(state.T), np.ascontiguousarray(pc.T), np.ascontiguousarray(until.T)
 
 
@@ -137,16 +139,17 @@ def open_barriers(
     return opening
 
 
-def _inside(pools: Sequence[Pool] | None, schedulers: int, W: int, T: int) -> NDArray[np.bool_] | None:
-    """Return which warps are in their scheduler's active pool in each cycle (W, T), None without pools."""
-    if pools is None:
-        return None
-    change = np.zeros((W, T + 1), np.int8)
+def _send_outside(state: NDArray[np.int8], pools: Sequence[Pool], schedulers: int) -> None:
+    """Say in place which warps that have their operands are not in their scheduler's active pool."""
     for s, pool in enumerate(pools):
-        change[s::schedulers, 0][:ACTIVE_WARPS] = 1
-        for t, bit, entered in pool.moves:
-            change[s + schedulers * (bit.bit_length() - 1), t] += 1 if entered else -1
-    return np.cumsum(change, axis=1, dtype=np.int8)[:, :T].astype(np.bool_)
+        moves: dict[int, list[int]] = {}
+        for t, bit, _ in pool.moves:
+            moves.setdefault(bit.bit_length() - 1, []).append(t)
+        for k, row in enumerate(state[s::schedulers]):
+            # A warp goes in and out by turns.
+            ends = np.array([0, *moves.get(k, []), len(row)])
+            turns = (np.arange(len(ends) - 1) + (k >= ACTIVE_WARPS)) % 2 == 1
+            row[(row >= _ASKS) & np.repeat(turns, np.diff(ends))] = PENDING
 
 
 def _stages(table: Compiled, n: int, times: Ints, openings: Ints, T: int) -> tuple[Any, Any, Any]:
@@ -201,13 +204,9 @@ def _contend(
     events: Log,
     schedulers: int,
     max_outstanding: int | None,
-    inside: NDArray[np.bool_] | None,
 ) -> None:
     """Say in place, for warps that have their operands and want a unit, whether they are ready or wait."""
     T, S = events.cycles, schedulers
-    if inside is not None:
-        state[(state >= _ASKS) & ~inside] = PENDING
-    now = np.arange(T)
     # A scheduler decides after those before it in the same cycle, so decisions have an order.
     order = events.cycle * S + events.scheduler
     for u, name in enumerate(events.units):
@@ -215,7 +214,8 @@ def _contend(
         busy = name != "bar" and (shared or bool((events.interval[events.unit == u] > 1).any()))
         for s in range(S):
             asks = state[s::S] == _ASKS + u
-            if not asks.any():
+            now = np.flatnonzero(asks.any(axis=0))
+            if not now.size:
                 continue
             if not busy:  # taken for one cycle and by its own scheduler: free again at every decision
                 state[s::S][asks] = READY
@@ -236,5 +236,7 @@ def _contend(
                 later = full & (place > end)  # of two reasons, the one that ends last is shown
                 waits = np.where(later, LIMIT, waits)
                 end = np.where(later, place, end)
-            np.copyto(state[s::S], waits.astype(np.int8), where=asks)
-            np.copyto(until[s::S], end.astype(np.int32), where=asks)
+            shown, ends = np.zeros(T, np.int8), np.zeros(T, np.int32)
+            shown[now], ends[now] = waits, end
+            np.copyto(state[s::S], shown, where=asks)
+            np.copyto(until[s::S], ends, where=asks)

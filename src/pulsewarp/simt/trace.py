@@ -323,7 +323,9 @@ class WarpTrace:
         else:
             found += [(t, "barrier opens") for t in openings]
         last = max(times[-1] for times in issues if times)
-        found.append((last + 1, "deadlock") if self.deadlock else (last, "last issue"))
+        # First where it shares its cycle, since that is kept.
+        found.insert(0, (last + 1, "deadlock") if self.deadlock else (self.cycles, ""))
+        found.append((self.cycles if self.deadlock else last, "last issue"))
         by_cycle: dict[int, str] = {}
         for t, label in sorted(found, key=lambda event: event[0]):
             if t < self.cycles:  # what comes with the very end of the run has no cycle in it
