@@ -223,8 +223,9 @@ def test_lanes_that_are_off_may_hold_anything() -> None:
     assert simt.count_wavefronts(np.zeros((0, 32), int), 4).ways.tolist() == []
 
 
+@pytest.mark.wrong_type
 def test_numpy_addresses_are_taken() -> None:
-    told = simt.sectors(np.arange(32, dtype=np.uint16) * 4, np.uint8(4), 0xFFFFFFFF)  # type: ignore[arg-type]  # numpy's own integers
+    told = simt.sectors(np.arange(32, dtype=np.uint16) * 4, np.uint8(4), 0xFFFFFFFF)  # type: ignore[arg-type]
     assert told == simt.sectors(simt.pattern("4 * lane"), 4)
 
 
