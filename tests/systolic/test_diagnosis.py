@@ -155,6 +155,17 @@ def test_every_sentence_agrees_with_the_cells(dataflow: str) -> None:
                 assert (would, is_) == (faulty.result[m, n], broken.result[m, n]) and would != is_
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")  # the point of the test
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_a_nan_in_both_machines_is_no_wrong_result() -> None:
+    a = np.array([[3e38, 3e38, 1], [1, 1, 1]], np.float32)
+    b = np.array([[2, 1], [-2, 0], [1, 1]], np.float32)
+    sound = systolic.simulate(a, b, rows=3, cols=2)
+    found = systolic.suspects(sound, systolic.simulate(a, b, rows=3, cols=2, fault=stuck(2, 1)))
+    assert np.isnan(sound.result[0, 0])
+    assert (found.wrong, found.cells) == (((1, 1),), ((2, 1),))
+
+
 def test_the_report_reads_well() -> None:
     sound = systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2)
     broken = systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2, fault=stuck(1, 0))

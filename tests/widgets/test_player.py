@@ -12,7 +12,7 @@ import pytest
 
 from pulsewarp import systolic
 from pulsewarp.widgets import _player
-from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._player import Player, first_frame
 from pulsewarp.widgets.systolic import SystolicPlayer
 
 
@@ -24,6 +24,13 @@ def trace():
 @pytest.fixture
 def player(trace):
     return SystolicPlayer(trace)
+
+
+def test_a_start_wants_no_poster():
+    assert first_frame(None, 3, 9) == (3, 3)
+    assert first_frame(0, 3, 9) == (0, None)
+    with pytest.raises(ValueError, match="start is 9, but must be a whole number of at least 0 and at most 8"):
+        first_frame(9, 3, 9)
 
 
 def test_the_trace_travels_as_text(player):
