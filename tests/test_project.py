@@ -15,7 +15,7 @@ from pulsewarp.cli import _build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 LIGHT = ("chips", "matmul", "numerics", "roofline", "systolic", "simt", "ledger", "guide", "bench")
-HEAVY = ("jax", "jaxlib", "plotly", "ipywidgets", "anywidget", "IPython")
+HEAVY = ("jax", "jaxlib", "plotly", "ipywidgets", "anywidget", "IPython", "numba")
 
 
 def print_dockerfile(checkout: Path) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -180,6 +182,32 @@ def test_a_trace_is_timed_by_the_scheduler() -> None:
     half = tiled.simulate(blocks=[1])
     assert half.warps == 8
     assert [i.text for i in half.programs[0]] == [i.text for i in tiled.warps[8].instructions]
+
+
+def test_times_come_from_the_architecture_and_its_elders() -> None:
+    run = trace("i = cuda.grid(1)\nout[i] = math.sqrt(x[i]) + 0.5", math=math)  # a plain 0.5 is float64
+    for name in ("volta", "turing", "ampere", "hopper"):
+        known = {**simt.architecture("volta").operations, **simt.architecture("ampere").operations}
+        known.update(simt.architecture(name).operations)
+        (program,) = run.timed_programs(architecture=name, served_by="l1")
+        told = {i.mnemonic: (i.unit, i.latency) for i in program}
+        assert told["LDG"] == ("mem", known["LDG.L1"].latency)
+        assert told["MUFU.SQRT"] == (known["MUFU"].unit, known["MUFU"].latency)
+        assert told["DADD"] == (known["DFMA"].unit, known["DFMA"].latency)
+        assert told["STG"] == ("mem", 1)
+    (short,) = run.timed_programs(load_latency=20)
+    assert [i.latency for i in short if i.mnemonic == "LDG"] == [20]
+
+
+def test_a_request_of_many_sectors_keeps_the_unit_longer() -> None:
+    x, out = np.zeros(32 * 32, np.float32), np.zeros(32, np.float32)
+    for stride, sectors, cycles in ((1, 4, 1), (2, 8, 2), (8, 32, 8), (32, 32, 8)):
+        run = simt.trace_kernel(lesson_kernels.strided_copy, grid=1, block=32, args=(x, out, stride))
+        (load,) = (i for i in run.warps[0].instructions if i.what == "load")
+        (timed,) = (i for i in run.timed_programs(load_latency=100)[0] if i.mnemonic == "LDG")
+        assert load.sectors == sectors and load.wavefronts is None
+        assert load.access == simt.sectors([4 * stride * lane for lane in range(32)], 4)
+        assert (timed.interval, timed.latency) == (cycles, 100 + cycles - 1)
 
 
 def test_an_array_passed_twice_is_one_array() -> None:
@@ -435,8 +463,6 @@ def forgets(v: Any) -> Any:  # noqa: RET503  # the missing return is the mistake
 def test_a_kernel_that_cannot_go_on_says_why_and_where(
     body: str, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import math
-
     monkeypatch.setattr(_machine, "MOST_STEPS", 500)
     with pytest.raises(ValueError) as refusal:
         trace(body, math=math, waits=waits, again=again, forgets=forgets, W=4)
@@ -472,8 +498,6 @@ def test_the_stand_in_says_where_it_belongs() -> None:
 
 
 def test_without_numba_compiling_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "numba", None)
     with pytest.raises(RuntimeError, match="pip install numba-cuda"):
         simt.compile_kernel(lesson_kernels.saxpy)

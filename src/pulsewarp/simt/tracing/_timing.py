@@ -68,6 +68,8 @@ class Times:
         name = i.text.split()[0]
         if name.startswith("D"):
             return "DFMA"
-        if name.startswith("F") and not name.startswith(("F2",)):
+        if name.startswith("H"):
+            return "HFMA2"
+        if name.startswith("F") and not name.startswith("F2"):
             return "FFMA"
         return "IMAD" if name in ("IMAD", "IMUL") else "IADD3"

@@ -137,8 +137,8 @@ class KernelTrace:
         bytes a cycle leave L1: NVIDIA developer forum, 77228), a shared access for a cycle per wavefront, and
         an atomic for a cycle per lane on its most wanted element. Not modelled: caches (one latency for every
         load of global memory), what a compiler removes, moves or joins, the several instructions of a
-        division, what a branch costs beyond its issue, register banks. What an architecture has no sourced
-        value for takes Ampere's, or Volta's where that has none.
+        division or of arithmetic with 64-bit integers, what a branch costs beyond its issue, register banks.
+        What an architecture has no sourced value for takes Ampere's, or Volta's where that has none.
 
         Parameters
         ----------
