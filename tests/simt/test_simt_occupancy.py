@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 import math
@@ -314,6 +315,42 @@ def test_sentences_name_the_numbers() -> None:
     (says,) = simt.occupancy("8.0", 544, 113).why()
     assert "17 warps of 3,840 registers, counted in fours as 20, take 76,800" in says
     assert size_text(0) == "0 B" and size_text(1280) == "1.25 KiB" and size_text(41_088) == "41,088 B"
+
+
+# -------------------------------------------------------------------------------------- its own check
+
+
+@settings(max_examples=150)
+@given(launches())
+def test_an_sm_filled_warp_by_warp_holds_what_was_counted(launch: dict[str, Any]) -> None:
+    report = simt.occupancy(**launch).verify()
+    assert report.passed, report
+
+
+HELD = simt.occupancy("9.0", 224, 40, dynamic_shared=20_000)
+
+
+@pytest.mark.parametrize(
+    ("fault", "failing"),
+    [
+        (
+            {"blocks_per_sm": HELD.blocks_per_sm + 1},
+            {"Blocks enter", "The next one does not", "Changes help"},
+        ),
+        ({"blocks_per_sm": HELD.blocks_per_sm - 1}, {"The next one does not"}),
+        (
+            {"limits": {**HELD.limits, "warps": HELD.blocks_per_sm}},
+            {"The next one does not", "Each limit alone"},
+        ),
+        ({"limits": {**HELD.limits, "shared_memory": 12}}, {"Each limit alone"}),
+        ({"shared_memory_per_block": 1024}, {"Each limit alone"}),
+    ],
+    ids=["a block too many", "a block too few", "warps run out too", "a wrong limit", "reserved bytes alone"],
+)
+def test_a_wrong_count_does_not_pass_its_check(fault: dict[str, Any], failing: set[str]) -> None:
+    wrong = dataclasses.replace(HELD, **fault)
+    found = {check.name for check in wrong.verify().checks if not check.passed}
+    assert found and found <= failing
 
 
 # -------------------------------------------------------------------------------------- planted faults

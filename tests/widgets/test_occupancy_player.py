@@ -102,6 +102,11 @@ def test_launches_are_named_by_what_sets_them_apart() -> None:
     ]
     twice, _ = _wire.unpack(OccupancyPlayer([THREE[0], THREE[0]]).trace)
     assert [lane["name"] for lane in twice["lanes"]] == ["launch 1", "launch 2"]
+    again, _ = _wire.unpack(OccupancyPlayer([*THREE[:2], THREE[0]]).trace)
+    assert [lane["name"] for lane in again["lanes"]] == ["launch 1", "launch 2", "launch 3"]
+    both, _ = _wire.unpack(OccupancyPlayer([simt.occupancy(), simt.occupancy("9.0", 128)]).trace)
+    assert [lane["name"] for lane in both["lanes"]] == ["launch 1", "launch 2"]
+    assert both["lanes"][1]["detail"] == "compute capability 9.0, 128 threads a block"
     cards = OccupancyPlayer([simt.occupancy("8.0"), simt.occupancy("12.0", carveout=50)])
     assert repr(cards).startswith("OccupancyPlayer(compute capability 8.0, carve-out as usual: 4 blocks;")
 
@@ -191,3 +196,13 @@ def test_the_form_offers_every_compute_capability() -> None:
         simt.compute_capabilities()
     )
     assert fields["compute_capability"]["value"] == "9.0"
+
+
+def test_verify_checks_each_launch_that_is_shown() -> None:
+    player = OccupancyPlayer(THREE)
+    player.request = {"id": 1, "kind": "verify", "cycle": 2}
+    report = player.reply["report"]
+    assert all(holds for _, holds, _ in report)
+    assert {name.partition(": ")[0] for name, _, _ in report} == {
+        f"{n} registers a thread" for n in (32, 64, 128)
+    }

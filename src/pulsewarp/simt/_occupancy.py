@@ -13,7 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from pulsewarp import _checks
+from pulsewarp._report import Report
 from pulsewarp._text import counted
+from pulsewarp.simt._filling import check_filling
 from pulsewarp.simt.compute_capability import ComputeCapability, known
 
 RESOURCES = ("warps", "registers", "shared_memory", "blocks", "barriers")
@@ -182,6 +184,22 @@ class Occupancy:
             f"Larger blocks would fill more of it: {fuller.threads_per_block} threads a block instead of "
             f"{self.threads_per_block} hold {warps} in {counted(fuller.blocks_per_sm, 'block')}.",
         )
+
+    def verify(self) -> Report:
+        """Fill an SM with blocks warp by warp, and compare with what was counted.
+
+        Returns
+        -------
+        Report
+            One `Check` each, with its numbers in a sentence; `passed` when all hold.
+
+        Examples
+        --------
+        >>> from pulsewarp import simt
+        >>> simt.occupancy("12.0", threads_per_block=32, registers_per_thread=16).verify().checks[1].says
+        'block 25 is refused by barriers and blocks; said to run out: barriers and blocks.'
+        """
+        return check_filling(self)
 
     def __repr__(self) -> str:
         what = f"{self.threads_per_block} threads, {self.registers_per_thread} registers"

@@ -35,6 +35,7 @@ function readLane(lane, i, taken) {
   return {
     i, n, resources,
     name: /** @type {string} */ (lane.name),
+    detail: /** @type {string} */ (lane.detail),
     warps: /** @type {number} */ (lane.warps),
     maxWarps: /** @type {number} */ (lane.max_warps),
     partitions: /** @type {number} */ (lane.partitions),
@@ -162,7 +163,7 @@ function makeLane(lane, { prefix, headed, barriers }) {
   const none = barriers && lane.resources.length < 5
     ? h("div", { class: "oc-row" }, h("div", { class: "oc-label" }, h("span", {}, "Barriers"), h("span", { class: "oc-said" }, "not counted below 9.0"))) : null;
   const el = h("section", { class: "oc-lane", "data-lane": lane.i },
-    h("header", {}, h("div", { class: "oc-head" }, headed ? h("h4", {}, capital(lane.name)) : fits, over), headed && fits,
+    h("header", {}, h("div", { class: "oc-head" }, headed ? h("h4", {}, capital(lane.name)) : fits, over), headed && lane.detail && h("p", { class: "oc-detail" }, lane.detail), headed && fits,
       h("p", {}, `a block: ${partWords(lane).join(", ")}`)),
     s("svg", { width: 0, height: 0, class: "oc-defs", "aria-hidden": "true" }, patterns(prefix)),
     ...rows.map((row) => row.el), none);
@@ -268,7 +269,7 @@ function makeLane(lane, { prefix, headed, barriers }) {
 function makeAdvice(lanes) {
   return h("section", { class: "pw-panel oc-advice" }, h("header", {}, h("h4", {}, "for one more block")),
     h("div", { class: "oc-ways" }, ...lanes.map((lane) => h("div", {}, lanes.length > 1 && h("b", {}, capital(lane.name)),
-      h("ul", {}, ...lane.advice.map((sentence) => h("li", {}, sentence)))))),
+      lane.detail && ` (${lane.detail})`, h("ul", {}, ...lane.advice.map((sentence) => h("li", {}, sentence)))))),
     h("p", {}, "More occupancy is not more speed: it gives the schedulers more warps to choose from, and helps only while they have too few."));
 }
 

@@ -102,6 +102,7 @@ class OccupancyPlayer(Player):
                 "title": title,
             },
             task=own_task if task is None else task,
+            shows=_by_name(self._launches),
         )
 
     def show(self, launches: Occupancy | Iterable[Occupancy]) -> None:
@@ -109,11 +110,14 @@ class OccupancyPlayer(Player):
         shown = _checked(launches)
         packed = _packed(shown)
         self._launches = shown
-        self.replace(packed, cycles=_frames(shown), cursor=_telling_frame(shown))
+        frame = _telling_frame(shown)
+        self.replace(packed, cycles=_frames(shown), cursor=frame, shows=_by_name(shown))
 
     def __repr__(self) -> str:
         named = zip(_names(self._launches), self._launches, strict=True)
-        fits = "; ".join(f"{name}: {counted(one.blocks_per_sm, 'block')}" for name, one in named)
+        fits = "; ".join(
+            f"{detail or name}: {counted(one.blocks_per_sm, 'block')}" for (name, detail), one in named
+        )
         return f"OccupancyPlayer({fits})"
 
 
@@ -159,15 +163,22 @@ def _settings(launch: Occupancy) -> dict[str, str]:
     return {name: words[name] for name in _SETTINGS}
 
 
-def _names(launches: tuple[Occupancy, ...]) -> list[str]:
-    """Return the launches by what sets them apart, or by what they are where there is one."""
+def _names(launches: tuple[Occupancy, ...]) -> list[tuple[str, str]]:
+    """Return each launch's name and what else sets it apart: one setting is a name, more are numbered."""
     told = [_settings(one) for one in launches]
     apart = [name for name in _SETTINGS if len({one[name] for one in told}) > 1]
     if len(launches) == 1:
         apart = ["threads_per_block", "registers_per_thread"]
-    if not apart:
-        return [f"launch {number + 1}" for number in range(len(launches))]
-    return [", ".join(one[name] for name in apart) for one in told]
+    words = [", ".join(one[name] for name in apart) for one in told]
+    if len(launches) == 1 or (len(apart) == 1 and len(set(words)) == len(launches)):
+        return [(one, "") for one in words]
+    return [(f"launch {number}", one) for number, one in enumerate(words, start=1)]
+
+
+def _by_name(launches: tuple[Occupancy, ...]) -> dict[str, Occupancy]:
+    """Return the launches by name, for their checks; a single one needs none."""
+    names = [name if len(launches) > 1 else "" for name, _ in _names(launches)]
+    return dict(zip(names, launches, strict=True))
 
 
 def _given(launches: tuple[Occupancy, ...]) -> str:
@@ -187,7 +198,7 @@ def _packed(launches: tuple[Occupancy, ...]) -> str:
     header = {
         "frames": _frames(launches),
         "given": _given(launches),
-        "lanes": [_lane(one, name) for one, name in zip(launches, _names(launches), strict=True)],
+        "lanes": [_lane(one, *name) for one, name in zip(launches, _names(launches), strict=True)],
         "chapters": [{"cycle": frame, "label": label} for frame, label in _chapters(launches)],
         "python": _python(launches),
     }
@@ -213,11 +224,12 @@ def _taken(launch: Occupancy) -> NDArray[np.int64]:
     return np.arange(launch.blocks_per_sm + 1)[:, None] * part
 
 
-def _lane(launch: Occupancy, name: str) -> dict[str, Any]:
+def _lane(launch: Occupancy, name: str, detail: str) -> dict[str, Any]:
     device = launch.device
     by_registers = launch.warps_by_registers
     return {
         "name": name,
+        "detail": detail,
         "capability": launch.compute_capability,
         "blocks": launch.blocks_per_sm,
         "warps": launch.warps_per_block,
@@ -248,7 +260,7 @@ def _lane(launch: Occupancy, name: str) -> dict[str, Any]:
 def _chapters(launches: tuple[Occupancy, ...]) -> list[tuple[int, str]]:
     """Return the empty SM and the frames in which launches are full, by which they are."""
     full: dict[int, list[str]] = {}
-    for name, one in zip(_names(launches), launches, strict=True):
+    for (name, _), one in zip(_names(launches), launches, strict=True):
         full.setdefault(one.blocks_per_sm + 1, []).append(name)
     if len(launches) == 1:
         none = "no more fits" if launches[0].blocks_per_sm else "cannot start"
