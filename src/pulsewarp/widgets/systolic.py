@@ -58,7 +58,7 @@ class SystolicPlayer(HidingPlayer):
     title : str, optional
         Instead of the scene's own.
     task : str, optional
-        What the reader is asked to do, one sentence.
+        What the reader is asked to do, one sentence; left out, the scene's own task.
     future : str
         ``"hidden"`` keeps totals, phases and counts of what comes later from the reader, for a prediction;
         ``"dimmed"`` shows them.
@@ -108,7 +108,7 @@ class SystolicPlayer(HidingPlayer):
                 "title": title,
                 "future": _checks.choice("future", future, FUTURES),
             },
-            task=task,
+            task=_own_task(trace) if task is None else task,
             shows=trace,
         )
 
@@ -121,6 +121,12 @@ class SystolicPlayer(HidingPlayer):
     def __repr__(self) -> str:
         run = self._shown
         return f"SystolicPlayer({run.dataflow}, {run.rows}x{run.cols} cells, {run.cycles} cycles)"
+
+
+def _own_task(trace: SystolicTrace) -> str:
+    if max(trace.rows, trace.cols) > VALUES_UP_TO:
+        return "say in which cycle the last cell, bottom right, begins to work; then scrub there and compare."
+    return "before you step, point at the cells that will multiply in the next cycle; then step and compare."
 
 
 def _checked(trace: SystolicTrace) -> SystolicTrace:
