@@ -422,7 +422,7 @@ MISTAKEN = [
     ("out[0] = nothing", "nothing, which is defined nowhere"),
     ("if x[0] > 1:\n    v = 1\nout[0] = v", "v, which thread 0 of block 0 has not set"),
     ("out[x[0]] = 1", "a float as an index"),
-    ("out[0, 1] = 1", "2 indices to out, which has 1 dimensions"),
+    ("out[0, 1] = 1", "2 indexes to out, which has 1 dimension;"),
     ("out[0] = x", "the array x as a number"),
     ("out[0] = cuda.threadIdx", "cuda.threadIdx, which is not traced"),
     ("out[0] = cuda.threadIdx.w", "cuda.threadIdx.w, which is not traced"),
@@ -440,6 +440,7 @@ MISTAKEN = [
     ("out[0] = again(1)", "16 calls deep"),
     ("out[0] = forgets(cuda.threadIdx.x)", "ends without return in some threads"),
     ("out[0] = forgets(1, 2)", "2 arguments, but it has 1"),
+    ("out[0] = nothing_back()", "nothing_back(), which is no number"),
     ("cuda.grid(4)", "other than 1, 2 or 3"),
     ("out[0] = 2 ** (0 - cuda.threadIdx.x)", "a negative power"),
 ]
@@ -454,6 +455,10 @@ def again(v: Any) -> Any:
     return again(v)
 
 
+def nothing_back() -> None:
+    return
+
+
 def forgets(v: Any) -> Any:  # noqa: RET503  # the missing return is the mistake
     if v > 3:
         return v
@@ -465,8 +470,21 @@ def test_a_kernel_that_cannot_go_on_says_why_and_where(
 ) -> None:
     monkeypatch.setattr(_machine, "MOST_STEPS", 500)
     with pytest.raises(ValueError) as refusal:
-        trace(body, math=math, waits=waits, again=again, forgets=forgets, W=4)
+        trace(body, math=math, waits=waits, again=again, forgets=forgets, nothing_back=nothing_back, W=4)
     assert part in str(refusal.value) and str(refusal.value).startswith("Line ")
+
+
+def test_numbers_have_64_bits() -> None:
+    for body in ("out[0] = 9223372036854775808", "out[0] = 1" + "0" * 400):
+        with pytest.raises(ValueError, match="at most 64; take a smaller one"):
+            trace(body)
+    with pytest.raises(ValueError, match="takes 66 bits with its sign"):
+        trace("out[0] = n", np.zeros(1), 2**64, names="out, n")
+
+
+def test_two_threads_that_write_the_same_race_all_the_same() -> None:
+    (race,) = trace("out[0] = 1").problems
+    assert race.kind == "race" and "the same value" in race.text
 
 
 def test_a_trace_keeps_so_many_instructions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsewarp._text import counted
 from pulsewarp.simt import cuda as stand_in
 from pulsewarp.simt._instruction import LANES
 from pulsewarp.simt.tracing import _values
@@ -206,6 +207,8 @@ class Machine:
             thing: Thing = tuple(self.copy(self.value(e, mask, frame), e, mask) for e in statement.value.elts)
         else:
             thing = self.evaluate(statement.value, mask, frame, hint)
+        if thing is None or not all(isinstance(target, ast.Name | ast.Tuple) for target in targets):
+            thing = self.as_value(thing, statement.value)
         for target in targets:
             self.put(target, thing, mask, frame)
 
@@ -659,8 +662,8 @@ class Machine:
         memory = storage.memory
         if len(operands) != len(memory.shape):
             raise self.error(
-                f"gives {len(operands)} indices to {memory.name}, which has {len(memory.shape)} dimensions; "
-                f"give one for each"
+                f"gives {counted(len(operands), 'index', 'es')} to {memory.name}, which has "
+                f"{counted(len(memory.shape), 'dimension')}; give one for each"
             )
         lanes = lanes_of(mask)
         element = np.zeros(LANES, np.int64)

@@ -184,8 +184,9 @@ def _remedy(accesses: _Accesses, a: int, b: int, rows: Sequence[TracedInstructio
         return "between one's reading and writing the other's sum is lost; use an atomic"
     if rows[0] is rows[1]:
         same = _same(rows[0], int(accesses.thread[a] % LANES), int(accesses.thread[b] % LANES))
-        also = "both write one value here, but " if same else ""
-        return f"{also}use an atomic, or let one thread write"
+        if same:
+            return "both write the same value, so it may do no harm, but let one thread write it"
+        return "use an atomic, or let one thread write"
     if accesses.thread[a] // LANES == accesses.thread[b] // LANES:
         return (
             "both are in one warp, which need not run in step; put cuda.syncwarp() or "
