@@ -202,10 +202,11 @@ def test_a_start_outside_the_run_is_refused(start):
 
 def test_start_rate_and_title_reach_the_browser():
     trace = systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2)
-    player = SystolicPlayer(trace, start=0, rate=4, title="Mine")
+    player = SystolicPlayer(trace, start=0, rate=4, title="Mine", task="Look.")
     assert player.cursor == 0 and player.options == {
         "rate": 4.0,
         "title": "Mine",
+        "task": "Look.",
         "future": "dimmed",
         "verify": True,
     }
