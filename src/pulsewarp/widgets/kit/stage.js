@@ -238,6 +238,17 @@ function play(scene, { root, model, form, signal }) {
     }
     ruler.remove();
     caption.style.minHeight = `${spoken}px`;
+    reserveHead();
+  }
+
+  /** Give the number of the frame the width of the last one's: else a longer one breaks the rule beside it into more lines. */
+  function reserveHead() {
+    now.style.minWidth = "";
+    if (shell.offsetWidth < 640) return; // as in kit.css: there the rule stands below it
+    const said = now.textContent ?? "";
+    write(now, clockText(time.last));
+    now.style.minWidth = `${now.offsetWidth}px`;
+    write(now, said);
   }
 
   /** @param {import("./clock.js").Moment} moment */
