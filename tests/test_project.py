@@ -139,3 +139,18 @@ def test_the_readme_shows_commands_that_parse() -> None:
     for words in shown:
         options = _build_parser().parse_all(words[1:])
         assert options.command == words[1]
+
+
+# --- docstrings --------------------------------------------------------------------------------------------
+
+#: A heading that a careless line break has run into its text: no reader of the docstring finds the section.
+RUN_IN = re.compile(r"^ +(?:Parameters|Returns|Raises|Notes|Examples) -{3,}", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "src").rglob("*.py")), ids=lambda path: path.name)
+def test_headings_of_docstrings_stand_alone(path: Path) -> None:
+    assert RUN_IN.findall(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_heading_run_into_its_text_would_be_seen() -> None:
+    assert RUN_IN.findall("    Notes ----- A product of two values") != []
