@@ -465,6 +465,65 @@ def test_a_fault_in_the_choice_is_seen_by_the_oracle(fault: Fault) -> None:
     assert any(best_differs(row, faulty.best_block_size) for row in BEST)
 
 
+SOUGHT = [
+    {"registers_per_thread": 64},
+    {"registers_per_thread": 257, "threads_per_block": 64},
+    {"threads_per_block": 384, "registers_per_thread": 32},
+    {"threads_per_block": 224, "registers_per_thread": 32},
+    {"threads_per_block": 640, "registers_per_thread": 40, "compute_capability": "8.6"},
+    {"dynamic_shared": 41_000, "registers_per_thread": 32, "compute_capability": "7.5"},
+    {"static_shared": 9000, "dynamic_shared": 30_000, "registers_per_thread": 24, "threads_per_block": 64},
+    {"carveout": 20, "dynamic_shared": 9000, "registers_per_thread": 24, "threads_per_block": 64},
+]
+
+
+def unlike_exhaustive(sought: dict[str, Any], occupancy: Any = simt.occupancy) -> set[str]:
+    """Name the settings whose least change, by trying every value, is not the one found."""
+    launch = simt.occupancy(**sought).launch
+    wanted = simt.occupancy(**launch).blocks_per_sm + 1
+
+    def enough(**change: Any) -> bool:
+        return simt.occupancy(**{**launch, **change}).blocks_per_sm >= wanted
+
+    asked = launch["dynamic_shared"]
+    tried = {
+        "registers_per_thread": [r for r in range(launch["registers_per_thread"] - 1, 0, -1) if r != 256],
+        "threads_per_block": [t for t in range(launch["threads_per_block"] - 1, 0, -1) if t % 32 == 0],
+        "dynamic_shared": range(asked - 1, -1, -1),
+        "carveout": [] if launch["carveout"] is None else range(launch["carveout"] + 1, 101),
+    }
+    least = {
+        name: next((value for value in values if enough(**{name: value})), None)
+        for name, values in tried.items()
+    }
+    found = [dict(change.settings) for change in occupancy(**launch).one_more()]
+    alone = {name: value for change in found if len(change) == 1 for name, value in change.items()}
+    return {name for name in least if least[name] != alone.get(name)}
+
+
+def test_every_least_change_is_the_one_that_trying_all_finds() -> None:
+    assert [unlike_exhaustive(sought) for sought in SOUGHT] == [set()] * len(SOUGHT)
+
+
+SEARCH_FAULTS: list[Fault] = [
+    (
+        "the fewest registers",
+        "(*beyond, *range(most // step * step, 0, -step))",
+        "range(step, most + 1, step)",
+    ),
+    ("two warps at a time", "for warps in range(most, 0, -1):", "for warps in range(most - 1, 0, -2):"),
+    ("reserved bytes left out", "        - device.shared_memory_reserved\n", ""),
+    ("a carve-out of all", "range(launch.carveout + 1, 101)", "range(100, 101)"),
+    ("as many blocks as before", "wanted = self.blocks_per_sm + 1\n", "wanted = self.blocks_per_sm\n"),
+]
+
+
+@pytest.mark.parametrize("fault", SEARCH_FAULTS, ids=[fault[0] for fault in SEARCH_FAULTS])
+def test_a_fault_in_the_search_for_one_more_block_is_seen(fault: Fault) -> None:
+    faulty = planted(fault[1], fault[2])
+    assert any(unlike_exhaustive(sought, faulty.occupancy) for sought in SOUGHT)
+
+
 def test_naive_placing_sees_the_textbook_rule_too() -> None:
     faulty = planted(FAULTS[0][1], FAULTS[0][2])
     seen = [
