@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from pulsewarp import chips, figures, roofline
+from pulsewarp import chips, figures, roofline, simt
 from pulsewarp.bench.measurement import MeasuredDevice, Measurement
 from pulsewarp.matmul import Matmul
 
@@ -137,8 +137,18 @@ def test_days_of_a_group_are_named_from_first_to_last() -> None:
         figures.measured_against_predicted([run(device=V5E)]),
         figures.measured_against_predicted([run(), RECORDED]),
         figures.padding_staircase("tpu_v5e"),
+        figures.littles_law("volta"),
     ],
-    ids=["roofline", "roofs alone", "nothing", "points alone", "predicted", "measured alone", "padding"],
+    ids=[
+        "roofline",
+        "roofs alone",
+        "nothing",
+        "points alone",
+        "predicted",
+        "measured alone",
+        "padding",
+        "little",
+    ],
 )
 def test_every_figure_is_a_value_whose_axes_and_title_say_what_they_are(figure: go.Figure) -> None:
     assert type(figure) is go.Figure
@@ -291,6 +301,22 @@ def test_a_gpu_has_no_systolic_padding() -> None:
 def test_a_staircase_has_a_sensible_length(largest: int) -> None:
     with pytest.raises(ValueError, match=f"largest is {largest}"):
         figures.padding_staircase("tpu_v5e", largest=largest)
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"), [("volta", "FFMA"), ("hopper", "HFMA2"), ("ampere", "LDG.L1")]
+)
+def test_littles_law_meets_the_simulation_from_the_warps_it_names(name: str, operation: str) -> None:
+    figure = figures.littles_law(name, operation, ilp=[1, 3])
+    known = simt.architecture(name).operations[operation]
+    for per_warp, law, simulated in zip((1, 3), figure.data[::2], figure.data[1::2], strict=True):
+        need = simt.littles_law_warps(known.latency, per_warp, known.interval)
+        assert f"{need} warps needed" in law.name
+        for warps, told, share in zip(law.x, law.y, simulated.y, strict=True):
+            assert share == pytest.approx(told, abs=0.15)
+            assert (told == 1) == (warps >= need)
+            if warps == need:
+                assert share == pytest.approx(1, abs=1e-9)
 
 
 def test_a_page_with_a_figure_needs_no_network() -> None:

@@ -1,4 +1,4 @@
-"""Data in, Plotly figure out: rooflines, measured against predicted, padding.
+"""Data in, Plotly figure out: rooflines, measured against predicted, padding, Little's law.
 
 Figures are values. They hold no callbacks, are never updated from Python, and read the same in
 colour, in grey and in print: a line has a dash and a mark besides its colour, and whatever the
@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from pulsewarp import chips
+from pulsewarp import chips, simt
 from pulsewarp import roofline as ceilings
 from pulsewarp._checks import choice, instance, names_keywords, several, whole_number
+from pulsewarp._text import counted
 from pulsewarp.bench.measurement import Measurement, with_prefix
 from pulsewarp.chips import Chip
 from pulsewarp.matmul import Matmul
@@ -232,6 +233,91 @@ def padding_staircase(chip_ids: str | Chip | Iterable[str | Chip], largest: int 
     figure.update_yaxes(title_text="Useful share of the work", tickformat=".0%", range=[0, 1.05])
     subtitle = "Both sides are padded to whole matrix units; a side of one more than a multiple pays most."
     return _laid_out(figure, "Padding to the matrix unit", subtitle, plot_height=300)
+
+
+@names_keywords
+def littles_law(
+    architecture: str | simt.Architecture,
+    operation: str = "FFMA",
+    ilp: Sequence[int] = (1, 2, 4),
+) -> go.Figure:
+    """Draw how busy a unit is against the warps there are: Little's law, and the simulation beside it.
+
+    Modelled: warps that each run one kind of instruction in `ilp` independent chains, round robin, on one
+    scheduler; for a load, on all that share the memory unit. Not modelled: bandwidth behind the unit.
+
+    Parameters
+    ----------
+    architecture : str or Architecture
+        As for `simt.architecture`.
+    operation : str
+        One of its operations.
+    ilp : sequence of int
+        Independent instructions of one warp, a line for each, at most 6.
+
+    Returns
+    -------
+    go.Figure
+        For each `ilp` a line, the law, and marks, the simulation.
+
+    Raises
+    ------
+    ValueError
+        When the architecture has no such operation, or a number is out of its range.
+
+    Notes
+    -----
+    The law is ``min(1, warps * ilp * interval / latency)``; marks are issues of `simt.simulate`, the
+    time in which the last result is on its way left out.
+
+    Examples
+    --------
+    >>> law, simulated = littles_law("volta", ilp=[1]).data
+    >>> [round(share, 2) for share in law.y[:3]], [round(share, 2) for share in simulated.y[:3]]
+    ([0.5, 1.0, 1.0], [0.5, 1.0, 1.0])
+    """
+    machine = simt.architecture(architecture)
+    known = machine.instruction(operation)
+    counts = [
+        whole_number(f"ilp[{i}]", value, most=64)
+        for i, value in enumerate(several("ilp", ilp, "give whole numbers"))
+    ]
+    whole_number("The number of values in ilp", len(counts), most=len(_STYLES))
+    of_sm = known.unit == "mem"
+    most = 64 if of_sm else 16  # warps an SM holds, and a scheduler
+    steps = [warps for warps in range(1, most + 1) if not of_sm or warps in (1, 2) or warps % 4 == 0]
+    figure = go.Figure()
+    for per_warp, (color, dash, mark) in zip(counts, _STYLES, strict=False):
+        need = simt.littles_law_warps(known.latency, per_warp, known.interval)
+        name = f"{per_warp} in flight a warp: {need} warps needed"
+        program = simt.chain(12 * per_warp, ilp=per_warp, architecture=machine, operation=operation)
+        runs = [simt.simulate([program] * warps, schedulers=1) for warps in steps]
+        law = [min(1.0, warps * per_warp * known.interval / known.latency) for warps in steps]
+        busy = [known.interval * (run.issue_count - 1) / max(1, run.cycles - known.latency) for run in runs]
+        busy = [min(1.0, share) for share in busy]
+        for shares, mode, word in ((law, "lines", "Little's law"), (busy, "markers", "simulated")):
+            figure.add_scatter(
+                x=steps,
+                y=shares,
+                mode=mode,
+                name=f"{name}, {word}",
+                line={"color": color, "dash": dash, "width": 2},
+                marker={"color": color, "symbol": mark, "size": 7},
+                hovertext=[
+                    f"{counted(warps, 'warp')}, {per_warp} in flight each: the unit is busy {share:.0%} "
+                    f"of the time ({word})"
+                    for warps, share in zip(steps, shares, strict=True)
+                ],
+                hoverinfo="text",
+            )
+    whose = "an SM" if of_sm else "a scheduler"
+    figure.update_xaxes(title_text=f"Warps of {whose}", range=[0, most + 0.5])
+    figure.update_yaxes(title_text="Unit busy", tickformat=".0%", range=[0, 1.05])
+    subtitle = (
+        f"{operation} on {machine.title}: {known.latency} cycles until the result, the unit taken "
+        f"{known.interval}. Little: warps needed = latency / (in flight a warp x interval), rounded up."
+    )
+    return _laid_out(figure, "How many warps hide a latency", subtitle, plot_height=300)
 
 
 def _chips(given: str | Chip | Iterable[str | Chip]) -> tuple[Chip, ...]:

@@ -56,7 +56,38 @@ def many() -> simt.WarpTrace:
     return simt.simulate([program] * 64, policy="gto")
 
 
-TRACES = [mixed, limited, barriers, kernel]
+def pools() -> simt.WarpTrace:
+    """Nine warps of one scheduler, of which six can be in its pool; a scheduler beside it has one warp."""
+    program = simt.load_compute(2, 2, architecture="volta", load="LDS")
+    return simt.simulate(
+        [program if w % 2 == 0 else program[:1] for w in range(18)], schedulers=2, policy="two_level"
+    )
+
+
+def stuck() -> simt.WarpTrace:
+    """A barrier that half a warp misses, in a block of three; another block's warp exits before its mate."""
+    add, half = Instruction(dst="r0", srcs=("r0",)), Instruction("bar", lanes=16)
+    programs = [[add, half, add], [simt.bar(), add], [add, simt.bar()], [simt.bar()], [add, add, add]]
+    return simt.simulate(programs, blocks=[0, 0, 0, 1, 1], schedulers=4)
+
+
+TRACES = [mixed, limited, barriers, kernel, pools, stuck]
+
+
+def caption(trace: simt.WarpTrace, t: int) -> list[str]:
+    """The schedulers' sentences; those of schedulers with nothing to do share a line."""
+    told = [trace.why(t, s) for s in range(trace.schedulers)]
+    for one, several in (
+        ("it has no warps.", "they have no warps."),
+        ("all its warps have finished.", "all their warps have finished."),
+    ):
+        same = [s for s, sentence in enumerate(told) if sentence.endswith(f"issues nothing: {one}")]
+        if len(same) > 1:
+            names = f"{', '.join(map(str, same[:-1]))} and {same[-1]}"
+            told[same[0]] = f"Schedulers {names} issue nothing: {several}"
+            for s in same[1:]:
+                told[s] = ""
+    return [sentence for sentence in told if sentence]
 
 
 # --- what is on the page -----------------------------------------------------------------------------------
@@ -113,7 +144,7 @@ def differences(page: Any, trace: simt.WarpTrace, cycles: list[int]) -> list[str
             [u, int(w)] for u in range(seen["first"], t + 1) for w in trace.issued[u] if w >= 0
         )
         seen["issues"].sort()
-        expected["sentences"] = [trace.why(t, s) for s in range(trace.schedulers)] + [trace.why_warp(t, 0)]
+        expected["sentences"] = [*caption(trace, t), trace.why_warp(t, 0)]
         order = [w for s in range(trace.schedulers) for w in range(s, trace.warps, trace.schedulers)]
         expected["table"] = [
             [f"w{w}", str(w % trace.schedulers), next_text(trace, t, w), trace.why_warp(t, w)] for w in order

@@ -157,8 +157,8 @@ def step_through(
             warp.pc += 1
         for w in arrived_now:
             warps[w].at_barrier = True
-            threads = max(i.lanes for i in warps[w].program)
-            warps[w].waits_for_mates = warps[w].program[warps[w].pc - 1].lanes < threads
+            own, pc = warps[w].program, warps[w].pc
+            warps[w].waits_for_mates = any(i.lanes > own[pc - 1].lanes for i in own[pc:])
         for block in {w.block for w in warps}:
             members = [
                 w

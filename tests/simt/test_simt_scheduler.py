@@ -77,6 +77,9 @@ def test_a_barrier_that_some_threads_miss_is_reported_not_hung() -> None:
 def test_the_last_warp_of_a_block_has_as_many_threads_as_it_has() -> None:
     tail = [simt.Instruction(dst="r0", lanes=20), simt.Instruction("bar", lanes=20)]
     assert simt.simulate([[ADD, simt.bar()], tail]).deadlock is None
+    # Twelve threads return before the barrier: they have exited, and it does not wait for them.
+    early = [ADD, simt.Instruction("bar", lanes=20), simt.Instruction(dst="r0", lanes=20)]
+    assert simt.simulate([[ADD, simt.bar()], early]).deadlock is None
 
 
 def test_two_levels_are_round_robin_while_six_warps_suffice() -> None:

@@ -30,7 +30,7 @@ class Compiled:
     is_bar: NDArray[np.bool_]
     is_memory: NDArray[np.bool_]
     waits: tuple[tuple[int, ...], ...]  # by pc: the earlier instructions whose results may still be missing
-    misses_threads: NDArray[np.bool_]  # a barrier on fewer lanes than the warp has threads (any one's most)
+    misses_threads: NDArray[np.bool_]  # a barrier on fewer lanes than some later instruction has
 
     @property
     def producers(self) -> Ints:
@@ -67,7 +67,8 @@ def compile_program(program: Sequence[Instruction], units: Sequence[str]) -> Com
         is_bar=is_bar,
         is_memory=unit == number.get("mem", -1),
         waits=_waits(program, latency.tolist(), distinct),
-        misses_threads=is_bar & (lanes < np.max(lanes, initial=1)),
+        # Threads that come back later had not exited; those that never do may have.
+        misses_threads=is_bar & (lanes < np.maximum.accumulate(lanes[::-1])[::-1]),
     )
 
 

@@ -37,7 +37,6 @@ class Words:
         for w, block in enumerate(blocks):
             self.mates.setdefault(block, []).append(w)
         distinct = {id(p): p for p in programs}
-        self.threads = {key: max([i.lanes for i in p], default=0) for key, p in distinct.items()}
         self.bars_before: dict[int, list[int]] = {}  # by program: barriers before each pc
         for program in distinct.values():
             counts = np.cumsum([0, *(i.unit == "bar" for i in program)])
@@ -113,13 +112,16 @@ class Words:
 
     def arrived_short(self, w: int, pc: int, state: int) -> bool:
         """Tell whether `w` stands at a barrier that some of its threads have not reached."""
-        return state == BARRIER and self.programs[w][pc - 1].lanes < self.threads[id(self.programs[w])]
+        return state == BARRIER and self.programs[w][pc - 1].lanes < self.threads(w, pc - 1)
+
+    def threads(self, w: int, pc: int) -> int:
+        """Return how many threads of `w` have not exited before `pc`: the most lanes from there on."""
+        return max(i.lanes for i in self.programs[w][pc:])
 
     def short_of(self, w: int, pc: int) -> str:
         """Return how many of the threads of `w` reached the barrier before `pc`."""
-        program = self.programs[w]
-        there = program[pc - 1].lanes
-        return f"{there} of the {self.threads[id(program)]} threads of w{w} reached it"
+        there = self.programs[w][pc - 1].lanes
+        return f"{there} of the {self.threads(w, pc - 1)} threads of w{w} reached it"
 
     def deadlock(self, states: Sequence[int], pcs: Sequence[int]) -> str | None:
         """Return who waits at a barrier that never opens and who is missing, from the last cycle's rows."""

@@ -36,9 +36,10 @@ def simulate(
     there at ``t + latency`` and the unit is free at ``t + interval``. Memory is one unit for all schedulers,
     which decide in index order within a cycle; other units exist once per scheduler. A barrier takes an
     issue slot; all warps of the block may go on in the cycle after the last of them issued it. A warp that
-    has issued everything has exited, and no barrier waits for it; a barrier that not all of a warp's threads
-    reach never opens, and the trace ends in a `WarpTrace.deadlock` (both as the CUDA C++ Programming Guide
-    has it since Volta: a barrier needs all threads of the block that have not exited).
+    has issued everything has exited, and no barrier waits for it. A barrier on fewer lanes than a later
+    instruction of its warp misses threads and never opens; the trace then ends in a `WarpTrace.deadlock`.
+    Both are as the CUDA C++ Programming Guide has it since Volta: a barrier needs all threads of the block
+    that have not exited.
 
     Not modelled: caches (a load takes the latency written in it), instruction fetch, register banks, dual
     issue, write-after-read hazards, what placing blocks costs. NVIDIA documents no scheduling policy: Huerta

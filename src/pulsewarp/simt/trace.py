@@ -179,7 +179,8 @@ class WarpTrace:
 
         Since Volta a barrier is over when all threads of the block that have not exited have reached it, so
         warps with different numbers of barriers alone do not hang. A barrier that only some threads of a
-        warp reach does: the rest wait for these at the end of the branch. The trace then ends one cycle after
+        warp reach does, where the others have not exited (a later instruction has more lanes than the
+        barrier): these wait for the others where the branch ends. The trace then ends one cycle after
         everything else has landed.
 
         Examples

@@ -116,6 +116,7 @@ export const WAITS = {
 export const LEGEND = [
   ["issues", "issues an instruction"],
   ["ready", "ready, not picked"],
+  ["pending", "has its operands, but is outside the active pool"],
   ["unit", "waits for a busy unit"],
   ["memory", "waits for memory"],
   ["limit", "waits: too many loads in flight"],
@@ -146,6 +147,13 @@ export function paint(to, palette, state, x, y, wide, high, lanes = 32) {
   }
   if (state === "ready") {
     outline(to, palette.ready, x, y, wide, high, Math.min(2, wide / 4));
+    return;
+  }
+  if (state === "pending") {
+    to.save();
+    to.setLineDash([2, 2]);
+    outline(to, palette.ready, x, y, wide, high, 1);
+    to.restore();
     return;
   }
   const colour = palette[/** @type {keyof Palette} */ (state)];
@@ -364,8 +372,8 @@ export function describe(packed, issueCycles, t, w) {
   const program = programOf(header, w);
   const line = program[columns.pc[i]];
   if (state === "finished") return `w${w} has finished.`;
-  if (state === "issues") return `w${w} issues ${line.text} on ${line.lanes} lane${line.lanes > 1 ? "s" : ""}.`;
-  if (state === "ready") {
+  if (state === "issues" && line) return `w${w} issues ${line.text} on ${line.lanes} lane${line.lanes > 1 ? "s" : ""}.`;
+  if (state === "ready" && line) {
     const s = w % header.schedulers;
     const other = columns.issued[t * header.schedulers + s];
     return `w${w} is ready to issue ${line.text}; scheduler ${s} issues w${other}, ${reason(packed, t, s, other)}.`;
@@ -386,7 +394,7 @@ function programOf(header, w) {
 function reason({ header, columns }, t, s, picked) {
   let last = -1;
   for (let u = t - 1; u >= 0 && last < 0; u--) last = columns.issued[u * header.schedulers + s];
-  if (header.policy === "lrr") return last >= 0 ? `next after w${last} in round robin` : "the first in round robin";
+  if (header.policy === "lrr" || header.policy === "two_level") return last >= 0 ? `next after w${last} in round robin` : "the first in round robin";
   if (header.policy !== "oldest" && picked === last) return "which issued last (greedy)";
   return header.policy === "gty" ? "the youngest ready" : "the oldest ready";
 }
@@ -400,11 +408,26 @@ function wait(packed, t, w, state) {
   if (state === "unit") return `for the ${line.unit === "mem" ? "memory" : line.unit} unit`;
   const most = header.max_outstanding;
   if (state === "limit") return `for ${most === 1 ? "" : "one of "}the ${most} load${most === 1 ? "" : "s"} in flight`;
+  if (state === "pending") return "for a place in the active pool";
+  const short = shortAt(packed, t, w);
+  if (short) return `at a barrier that never opens: ${short}`;
   const late = absent(packed, t, w);
   return `at the barrier${late.length ? ` for ${named(late)}` : ""}`;
 }
 
-/** @param {Packed} packed @param {number} t @param {number} w @returns {number[]} warps of its block that have not arrived by the end of the cycle */
+/** @param {Packed} packed @param {number} t @param {number} w @returns {string} who of its block reached the barrier with some of its threads only, empty where nobody did */
+function shortAt({ header, columns }, t, w) {
+  for (const v of rowsOf(header).filter((each) => header.blocks[each] === header.blocks[w])) {
+    const i = t * header.warps + v;
+    if (header.states[columns.state[i]] !== "barrier") continue;
+    const left = programOf(header, v).slice(Math.max(0, columns.pc[i] - 1)).map((line) => line.lanes);
+    const [there, threads] = [left[0], Math.max(...left)];
+    if (there < threads) return `${there} of the ${threads} threads of w${v} reached it`;
+  }
+  return "";
+}
+
+/** @param {Packed} packed @param {number} t @param {number} w @returns {number[]} warps of its block that neither arrived nor exited by the end of the cycle */
 function absent({ header, columns }, t, w) {
   /** @param {number} v @param {number} pc */
   const bars = (v, pc) => programOf(header, v).slice(0, pc).filter((line) => line.unit === "bar").length;
@@ -413,7 +436,10 @@ function absent({ header, columns }, t, w) {
   /** @param {number} v */
   const issues = (v) => (header.states[columns.state[t * header.warps + v]] === "issues" ? 1 : 0);
   const barrier = bars(w, pc(w));
-  return rowsOf(header).filter((v) => header.blocks[v] === header.blocks[w] && bars(v, pc(v) + issues(v)) < barrier);
+  return rowsOf(header).filter((v) => {
+    const done = pc(v) + issues(v);
+    return header.blocks[v] === header.blocks[w] && done < programOf(header, v).length && bars(v, done) < barrier;
+  });
 }
 
 /** @param {Packed["header"]} header @returns {number[]} */
@@ -631,9 +657,23 @@ function statesPresent({ header, columns }) {
   return new Set(Array.from(new Set(columns.state), (i) => header.states[i]));
 }
 
+/** What schedulers say that have nothing to do; several that say the same share a line. */
+const IDLE = [
+  ["it has no warps.", "they have no warps."],
+  ["all its warps have finished.", "all their warps have finished."],
+];
+
 /** @param {Packed} packed @param {number} t @returns {string[]} one sentence a scheduler, looked up */
 function sentences({ header, columns }, t) {
-  return Array.from({ length: header.schedulers }, (_, s) => header.sentences[columns.sentence[t * header.schedulers + s]]);
+  const told = Array.from({ length: header.schedulers }, (_, s) => header.sentences[columns.sentence[t * header.schedulers + s]]);
+  for (const [one, several] of IDLE) {
+    const same = told.flatMap((sentence, s) => (sentence === `Scheduler ${s} issues nothing: ${one}` ? [s] : []));
+    if (same.length < 2) continue;
+    const names = `${same.slice(0, -1).join(", ")} and ${same[same.length - 1]}`;
+    told[same[0]] = `Schedulers ${names} issue nothing: ${several}`;
+    same.slice(1).forEach((s) => { told[s] = ""; });
+  }
+  return told.filter((sentence) => sentence);
 }
 
 /** @param {Packed} packed @param {number[][]} issueCycles @param {number} t */

@@ -21,9 +21,11 @@ MOST_VALUES = 2**19  # lane values; 2 MB before compression
 _RULE = "Rule: one instruction per scheduler and cycle, from its own ready warps; one memory unit per SM."
 _SIMPLIFIED = (
     "Simplified: every instruction takes the fixed time shown; no caches, no instruction fetch, no register "
-    "banks, no address arithmetic. Which ready warp a real scheduler picks is not documented by NVIDIA: "
-    "Huerta et al. (MICRO 2025) find greedy then youngest on Ampere, Olmedo et al. (RTAS 2020) report "
-    "loose round robin."
+    "banks, no address arithmetic. Known of real SMs since Volta: four schedulers, warp w on scheduler "
+    "w mod 4, one instruction a cycle each. Which ready warp a real scheduler picks is not documented by "
+    "NVIDIA: Huerta et al. (MICRO 2025) find greedy then youngest on Ampere, with waits set by the "
+    "compiler; Olmedo et al. (RTAS 2020) report loose round robin. Two levels are a proposal (Gebhart et "
+    "al., ISCA 2011)."
 )
 _POLICIES = {
     "lrr": "Loose round robin: a scheduler takes the first ready warp after its last one, going round.",
@@ -74,6 +76,9 @@ class WarpPlayer(HidingPlayer):
         Another title than the one made from the trace.
     latencies : str
         Where the latencies come from, in a word or a source; it stands beside them in the scene.
+    architecture : str or Architecture, optional
+        As for `simt.architecture`: whose latencies the programs have. The scene then names their sources and
+        says how many warps Little's law asks for. Refused where an instruction of that name has others.
     future : str
         ``"dimmed"`` shows what comes faintly; ``"hidden"`` keeps it from the reader, for a prediction.
     task : str, optional
@@ -103,6 +108,7 @@ class WarpPlayer(HidingPlayer):
         rate: float = 4,
         title: str | None = None,
         latencies: str = "illustrative",
+        architecture: str | simt.Architecture | None = None,
         future: str = "dimmed",
         task: str | None = None,
     ) -> None:
@@ -112,7 +118,7 @@ class WarpPlayer(HidingPlayer):
         if start is not None:
             start = _checks.whole_number("start", start, least=0, most=trace.cycles - 1)
         super().__init__(
-            _packed(trace, str(latencies)),
+            _packed(trace, _given(trace, str(latencies), architecture)),
             cycles=trace.cycles,
             cursor=telling if start is None else start,
             options={
@@ -158,7 +164,47 @@ def _telling_cycle(trace: simt.WarpTrace) -> int:
     return int(np.argmax(both if both.any() else computes))
 
 
-def _packed(trace: simt.WarpTrace, latencies: str) -> str:
+def _given(trace: simt.WarpTrace, latencies: str, architecture: str | simt.Architecture | None) -> str:
+    """Return the line that says what the instructions cost and where that comes from."""
+    programs = list({id(program): program for program in trace.programs}.values())
+    if architecture is None:
+        return _costs(programs, latencies, trace.max_outstanding)
+    machine = simt.architecture(architecture)
+    used: dict[str, simt.Instruction] = {}
+    for i in (i for program in programs for i in program):
+        known = machine.operations.get(i.mnemonic)
+        if known is None:
+            continue
+        if (i.latency, i.interval) != (known.latency, known.interval):
+            raise ValueError(
+                f"{i.mnemonic} takes {i.latency} cycles and its unit {i.interval} in this trace, but "
+                f"{known.latency} and {known.interval} on {machine.title}; make the programs with "
+                f"architecture={machine.name!r}, or leave the player's out."
+            )
+        used.setdefault(i.mnemonic, i)
+    if not used:
+        raise ValueError(
+            f"No instruction of this trace is one of {machine.title}'s ({', '.join(machine.operations)}); "
+            "leave the player's architecture out."
+        )
+    line = _costs(programs, machine.title, trace.max_outstanding)
+    return f"{line} {machine.given(list(used))} {_little(trace, used)}"
+
+
+def _little(trace: simt.WarpTrace, used: Mapping[str, simt.Instruction]) -> str:
+    """Return what Little's law asks for, for the instruction that waits longest, and what there is."""
+    name, slowest = max(used.items(), key=lambda item: item[1].latency / item[1].interval)
+    need = simt.littles_law_warps(slowest.latency, 1, slowest.interval)
+    shared = slowest.unit == "mem"
+    there = trace.warps if shared else -(-trace.warps // trace.schedulers)
+    where = "the SM" if shared else "a scheduler"
+    return (
+        f"Little's law: to keep its unit busy with one {name} in flight a warp, {where} needs "
+        f"{counted(need, 'warp')} ({slowest.latency} / {slowest.interval}, rounded up); here it has {there}."
+    )
+
+
+def _packed(trace: simt.WarpTrace, given: str) -> str:
     bill = ledger.warp(trace)
     told = trace.sentences()
     sentences = list(dict.fromkeys(sentence for cycle in told for sentence in cycle))
@@ -173,7 +219,7 @@ def _packed(trace: simt.WarpTrace, latencies: str) -> str:
         "title": _title(trace),
         "rule": _RULE,
         "simplified": _SIMPLIFIED + _schedulers_note(trace.schedulers),
-        "costs": _costs(programs, latencies, trace.max_outstanding),
+        "costs": given,
         "cycles": trace.cycles,
         "warps": trace.warps,
         "schedulers": trace.schedulers,
