@@ -9,6 +9,7 @@ from pulsewarp.widgets.dataflows import DataflowsPlayer
 from pulsewarp.widgets.fault import FaultPlayer
 from pulsewarp.widgets.occupancy import OccupancyPlayer
 from pulsewarp.widgets.pipeline import PipelinePlayer
+from pulsewarp.widgets.placement import PlacementPlayer
 from pulsewarp.widgets.question import Question
 from pulsewarp.widgets.systolic import SystolicPlayer
 from pulsewarp.widgets.tiling import TilingPlayer
@@ -22,6 +23,7 @@ __all__ = [
     "FaultPlayer",
     "OccupancyPlayer",
     "PipelinePlayer",
+    "PlacementPlayer",
     "Question",
     "SystolicPlayer",
     "TilingPlayer",
