@@ -43,8 +43,8 @@ def constant(number: Any) -> Value:
     """Return a number that is the same in all lanes: int64 or float64 unless it has a type of its own."""
     if isinstance(number, int) and not -(2**63) <= number < 2**63:
         raise ValueError(
-            f"A number of the kernel takes {number.bit_length() + 1} bits with its sign, but it computes with "
-            f"at most 64; take a smaller one, or write it with a decimal point."
+            f"A number of the kernel takes {number.bit_length() + 1} bits with its sign, but it computes "
+            f"with at most 64; take a smaller one, or write it with a decimal point."
         )
     array = np.asarray(number)
     if array.dtype.kind in "iu" and not isinstance(number, np.generic):
