@@ -22,7 +22,8 @@ def check_identities(trace: simt.WarpTrace, book: ledger.WarpLedger) -> None:
     begun = [i for program, end in zip(trace.programs, ends, strict=True) for i in program[:end]]
     assert book.lanes[-1] == sum(i.lanes for i in begun)
     assert book.requests[-1] == sum(i.unit == "mem" for i in begun)
-    for count in (book.slots, book.issued, book.lanes, book.requests, *book.lost.values()):
+    assert (book.masked + book.lanes == 32 * book.issued).all()
+    for count in (book.slots, book.issued, book.lanes, book.requests, book.masked, *book.lost.values()):
         assert (np.diff(count) >= 0).all()
         assert not count.flags.writeable
 
@@ -55,6 +56,23 @@ def test_every_slot_is_used_or_lost_for_one_reason(arguments: dict[str, Any]) ->
     check_reasons(trace, book)
 
 
+@pytest.mark.parametrize("kernel", ["naive_product", "tiled_product"])
+def test_traffic_is_the_traced_kernels(kernel: str) -> None:
+    run = simt.lesson_kernels.product(getattr(simt.lesson_kernels, kernel), m=20, k=16, n=16).trace()
+    book = ledger.warp(run.simulate(), kernel=run)
+    own = [i for w in run.resident_warps() for i in run.warps[w].instructions]
+    asked = [i for i in own if i.sectors is not None and i.memory is not None and i.elements is not None]
+    assert book.sectors is not None and book.bytes is not None and book.wavefronts is not None
+    assert book.sectors[-1] == sum(i.sectors or 0 for i in own) > 0
+    assert book.wavefronts[-1] == sum(i.wavefronts or 0 for i in own)
+    assert book.bytes[-1] == sum(i.memory.element_bytes * int((i.elements >= 0).sum()) for i in asked)
+    assert book.masked[-1] == sum(32 - i.lanes for i in own)
+    assert (np.diff(book.sectors) >= 0).all()
+    assert {"sectors", "bytes", "wavefronts"} <= set(book.at(-1))
+    with pytest.raises(ValueError, match=r"is not one of .*pass the kernel whose simulate returned"):
+        ledger.warp(simt.simulate([simt.chain(1)]), kernel=run)
+
+
 def test_reasons_of_a_small_run() -> None:
     # One warp: a load of 18 cycles, a sum of 4 that uses it, and a scheduler next door without warps.
     trace = simt.simulate([simt.load_compute(1, 1)], schedulers=2)
@@ -69,6 +87,7 @@ def test_reasons_of_a_small_run() -> None:
         "lost_finished": 22,
         "lanes": 64,
         "requests": 1,
+        "masked": 0,
     }
 
 
@@ -95,7 +114,7 @@ def test_repr_is_short_and_stable() -> None:
     trace = simt.simulate([simt.load_compute(1, 1)], schedulers=1)
     assert repr(ledger.warp(trace)) == (
         "WarpLedger(22 cycles: slots 22, issued 2, lost_unit 0, lost_memory 17, lost_result 3, "
-        "lost_barrier 0, lost_limit 0, lost_finished 0, lanes 64, requests 1)"
+        "lost_barrier 0, lost_limit 0, lost_finished 0, lanes 64, requests 1, masked 0)"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pulsewarp._arrays import freeze
 from pulsewarp._checks import instance, names_keywords
-from pulsewarp.simt import STATES, WarpTrace
+from pulsewarp.simt import LANES, STATES, KernelTrace, WarpTrace
 from pulsewarp.systolic import REGISTERS, SystolicTrace
 
 
@@ -144,6 +144,13 @@ class WarpLedger:
         Lanes that were on, summed over issued instructions; 32 x `issued` when none was masked off.
     requests : ndarray
         Instructions issued to the memory unit.
+    masked : ndarray
+        Lanes that were off: 32 x `issued` less `lanes`.
+    sectors, bytes : ndarray or None
+        32-byte sectors of global memory touched, and bytes that active lanes asked for in it; an atomic
+        counts once. None where the trace has no addresses.
+    wavefronts : ndarray or None
+        Passes through shared memory; None likewise.
     """
 
     slots: NDArray[np.int64]
@@ -151,6 +158,10 @@ class WarpLedger:
     lost: Mapping[str, NDArray[np.int64]]
     lanes: NDArray[np.int64]
     requests: NDArray[np.int64]
+    masked: NDArray[np.int64]
+    sectors: NDArray[np.int64] | None = None
+    bytes: NDArray[np.int64] | None = None
+    wavefronts: NDArray[np.int64] | None = None
 
     def at(self, t: int) -> dict[str, int]:
         """Return every charge after cycle `t`, by name; lost slots as ``lost_memory`` and so on.
@@ -166,7 +177,9 @@ class WarpLedger:
         """
         counts = {"slots": self.slots, "issued": self.issued}
         counts |= {f"lost_{reason}": count for reason, count in self.lost.items()}
-        counts |= {"lanes": self.lanes, "requests": self.requests}
+        counts |= {"lanes": self.lanes, "requests": self.requests, "masked": self.masked}
+        traffic = {"sectors": self.sectors, "bytes": self.bytes, "wavefronts": self.wavefronts}
+        counts |= {name: count for name, count in traffic.items() if count is not None}
         return {name: int(count[t]) for name, count in counts.items()}
 
     def __repr__(self) -> str:
@@ -175,22 +188,35 @@ class WarpLedger:
 
 
 @names_keywords
-def warp(trace: WarpTrace) -> WarpLedger:
+def warp(
+    trace: WarpTrace, *, kernel: KernelTrace | None = None, blocks: Sequence[int] | None = None
+) -> WarpLedger:
     """Count what an SM is charged, by cycle: issue slots used, and slots lost with the reason.
 
     A scheduler whose warps wait for different things loses its slot to the wait that, as known in that
     cycle, ends first: had it been shorter, the slot would have been used. On a tie the reason that comes
     first in `simt.STATES` counts; a barrier that still lacks a warp counts last; and a warp that has issued
-    everything counts only when no other has anything left. Not counted: bytes, sectors, energy.
+    everything counts only when no other has anything left. Not counted: energy, and without `kernel` bytes,
+    sectors and wavefronts.
 
     Parameters
     ----------
     trace : WarpTrace
         Any.
+    kernel : KernelTrace, optional
+        The traced kernel whose `simulate` returned the trace: its addresses give sectors, bytes and
+        wavefronts, charged in the cycle in which the access issues.
+    blocks : sequence of int, optional
+        As given to that `simulate`.
 
     Returns
     -------
     WarpLedger
+
+    Raises
+    ------
+    ValueError
+        When the trace is not one of that kernel and those blocks.
 
     Examples
     --------
@@ -202,6 +228,7 @@ def warp(trace: WarpTrace) -> WarpLedger:
     (132, 24)
     """
     T, S = instance("trace", trace, WarpTrace, "pass what simt.simulate returned").issued.shape
+    traffic = {} if kernel is None else _traffic(trace, kernel, blocks)
     idle = trace.issued < 0
     blamed = _blamed(trace)
     by_reason = {
@@ -217,7 +244,30 @@ def warp(trace: WarpTrace) -> WarpLedger:
         lost=MappingProxyType({word: _total(count) for word, count in by_reason.items()}),
         lanes=_total(trace.lanes.sum(axis=1, dtype=np.int64)),
         requests=_total(np.bincount(trace.requests[:, 0], minlength=T)),
+        masked=_total(np.where(trace.lanes > 0, LANES - trace.lanes.astype(np.int64), 0).sum(axis=1)),
+        **traffic,
     )
+
+
+def _traffic(
+    trace: WarpTrace, kernel: KernelTrace, blocks: Sequence[int] | None
+) -> dict[str, NDArray[np.int64]]:
+    """Return sectors, bytes and wavefronts, summed up by cycle."""
+    kernel = instance("kernel", kernel, KernelTrace, "pass what simt.trace_kernel returned")
+    warps = [kernel.warps[w].instructions for w in kernel.resident_warps(blocks)]
+    if [[i.text for i in program] for program in trace.programs] != [[i.text for i in own] for own in warps]:
+        raise ValueError(
+            f"The trace of {trace.warps} warps is not one of {kernel.name} with its {len(warps)} warps; "
+            "pass the kernel whose simulate returned the trace, and the same blocks."
+        )
+    sums = {name: np.zeros(trace.cycles, np.int64) for name in ("sectors", "bytes", "wavefronts")}
+    for t, w, pc, _ in trace.requests.tolist():
+        i = warps[w][pc]
+        sums["sectors"][t] += i.sectors or 0
+        sums["wavefronts"][t] += i.wavefronts or 0
+        if i.sectors is not None and i.memory is not None and i.elements is not None:
+            sums["bytes"][t] += i.memory.element_bytes * int((i.elements >= 0).sum())
+    return {name: _total(count) for name, count in sums.items()}
 
 
 def _blamed(trace: WarpTrace) -> NDArray[np.int64]:
