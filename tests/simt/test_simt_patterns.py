@@ -118,6 +118,9 @@ def test_what_is_not_taken_is_named(text: str, parts: tuple[str, ...]) -> None:
         assert part in said
 
 
-def test_a_deep_expression_is_read_or_refused() -> None:
-    assert simt.pattern("-" * 280 + "4")[0] == 4
-    assert simt.pattern("+".join(["1"] * 140))[0] == 140
+def test_an_expression_is_read_up_to_a_depth() -> None:
+    assert simt.pattern("-" * 38 + "4")[0] == 4
+    assert simt.pattern("+".join(["1"] * 38))[0] == 38
+    for deep in ("-" * 280 + "4", "+".join(["1"] * 140)):
+        with pytest.raises(ValueError, match="nested more than 40 deep"):
+            simt.pattern(deep)

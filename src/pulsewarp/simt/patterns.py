@@ -15,6 +15,7 @@ from pulsewarp.simt._instruction import LANES
 MOST_ADDRESS = 2**62
 MOST_LETTERS = 300
 MOST_SHIFT = 63
+MOST_NESTED = 40  # far from where Python's own recursion ends
 
 #: One address a lane; None for a lane that is off.
 Addresses = tuple[int | None, ...]
@@ -139,6 +140,13 @@ def _read(expression: str) -> ast.expr:
         else:
             continue
         raise ValueError(f"{_cut(expression)} uses {what}; {remedy or f'a pattern may hold {_KNOWN}'}.")
+    level: list[ast.AST] = [root]
+    for _ in range(MOST_NESTED):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    if level:
+        raise ValueError(
+            f"{_cut(expression)} is nested more than {MOST_NESTED} deep; write a shorter expression."
+        )
     return root
 
 
