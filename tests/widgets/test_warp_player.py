@@ -222,3 +222,23 @@ def test_an_unknown_keyword_is_a_typo() -> None:
 def test_players_take_a_trace_never_operands() -> None:
     with pytest.raises(TypeError, match="plays a WarpTrace, but got list; make one"):
         WarpPlayer([simt.chain(2)])  # type: ignore[arg-type]  # on purpose
+
+
+def test_an_architecture_gives_its_sources_and_littles_law() -> None:
+    program = simt.load_compute(2, 2, architecture="ampere", load="LDG.L1")
+    player = WarpPlayer(simt.simulate([program] * 8), architecture="ampere")
+    header = _wire.unpack(player.trace)[0]
+    assert "LDG.L1 from Luo et al." in header["costs"]
+    assert "the SM needs 38 warps (38 / 1, rounded up); here it has 8." in header["costs"]
+
+
+@pytest.mark.parametrize(
+    ("program", "sentence"),
+    [
+        (simt.chain(2), "FFMA takes 4 cycles and its unit 1 in this trace, but 4 and 2 on Volta"),
+        ((simt.Instruction(dst="r0"),), r"No instruction of this trace is one of Volta's \(FFMA, "),
+    ],
+)
+def test_an_architecture_the_programs_do_not_have_is_refused(program: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        WarpPlayer(simt.simulate([program]), architecture="volta")
