@@ -303,8 +303,8 @@ export function bitRuns(bits) {
   return found;
 }
 
-/** Height of a wavefront's row in a request of so many. @param {number} parts */
-const rowHeight = (parts) => Math.max(9, Math.min(24, Math.floor(288 / Math.max(1, parts))));
+/** Height of a wavefront's row in a request of so many; low on a phone, where the sentence stands below. @param {number} parts @param {number} width */
+const rowHeight = (parts, width) => (width < 500 ? Math.max(6, Math.min(20, Math.floor(192 / Math.max(1, parts)))) : Math.max(9, Math.min(24, Math.floor(288 / Math.max(1, parts)))));
 
 // ---------------------------------------------------------------------------------------------- drawing
 
@@ -319,8 +319,6 @@ const label = (text, attributes) => s("text", attributes, text);
  * @param {Run} run @param {string} prefix @param {boolean} hidden
  */
 function makePicture(run, prefix, hidden) {
-  // All requests of a scene take the height of the tallest: what stands below stays where it is.
-  const tallest = Math.max(...run.requests.map(({ parts }) => parts * rowHeight(parts)));
   const svg = s("svg", { class: "ac-picture", role: "img" });
   const el = h("div", { class: `ac ac-${run.header.mode}` }, svg);
   let width = 0;
@@ -426,7 +424,9 @@ function makePicture(run, prefix, hidden) {
     const top = at.bottom + 72;
     const head = 20;
     const grid = top + head + 2;
-    const row = rowHeight(request.parts);
+    const row = rowHeight(request.parts, width);
+    // All requests of a scene take the height of the tallest: what stands below stays where it is.
+    const tallest = Math.max(...run.requests.map(({ parts: each }) => each * rowHeight(each, width)));
     const below = /** @type {Element[]} */ ([]);
     const right = at.left + LANES * at.cell;
     below.push(...Array.from({ length: LANES }, (_, b) => s("g", { class: "ac-bank" },
@@ -443,7 +443,7 @@ function makePicture(run, prefix, hidden) {
           const text = its.length === 1 ? `${its[0]}` : `×${its.length}`;
           return s("g", { class: "ac-word" },
             s("rect", { x: (at.left + bank * at.cell + 0.5).toFixed(2), y: y + 0.5, width: Math.max(2, at.cell - 1.5).toFixed(2), height: row - 1.5, rx: 1.5 }),
-            row >= 14 && at.cell >= wide(text) + 3 ? label(text, { x: at.x(bank).toFixed(2), y: y + row / 2 + 4, "text-anchor": "middle" }) : null);
+            row >= 14 && at.cell >= wide("×32") ? label(text, { x: at.x(bank).toFixed(2), y: y + row / 2 + 4, "text-anchor": "middle" }) : null);
         }));
       parts.push({ el: one, part: k });
       below.push(one);
