@@ -269,6 +269,7 @@ def results() -> dict[str, object]:
         "sector counts": simt.count_sectors(np.zeros((3, 32), np.int64), 4),
         "wavefront counts": simt.count_wavefronts(np.zeros((3, 32), np.int64), 4),
         "access player": widgets.AccessPlayer(simt.sectors(simt.pattern("8 * lane"), 4)),
+        "placement player": widgets.PlacementPlayer(simt.place_blocks(3, 2)),
         "warp player": widgets.WarpPlayer(warps),
     }
 

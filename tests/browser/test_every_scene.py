@@ -76,6 +76,12 @@ SCENES: dict[str, Callable[[], Player]] = {
             for size, n in ((4, 8), (4, 128), (16, 65536))
         }
     ),
+    "placement": lambda: widgets.PlacementPlayer(
+        [simt.place_blocks(count, 132, block_cycles=1000) for count in (132, 133)]
+    ),
+    "placement, uneven": lambda: widgets.PlacementPlayer(
+        simt.place_blocks(90, 16, 4, [20 + 37 * b % 71 for b in range(90)], "most_room")
+    ),
     "warp": lambda: widgets.WarpPlayer(warps()),
     "fault": lambda: broken(systolic.Fault("no_skew")),
     "fault, hidden": lambda: broken(systolic.Fault("stuck_cell", row=1, col=2), hide_fault=True),

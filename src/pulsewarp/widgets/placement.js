@@ -256,7 +256,13 @@ function drawNow(to, at, runs, palette, t, { hidden, selected }) {
     to.font = `650 13px ${palette.sans}`;
     to.textAlign = "left";
     to.fillStyle = palette.ink;
-    to.fillText(t >= run.cycles ? `${capital(run.name)}: done at cycle ${number(run.cycles)}` : capital(run.name), 0, title);
+    const name = t >= run.cycles ? `${capital(run.name)}: done at cycle ${number(run.cycles)}` : capital(run.name);
+    to.fillText(name, 0, title);
+    const axis = `every slot over time, SM 0 at the top, SM ${run.sms - 1} at the bottom`;
+    const from = Math.max(at.label, to.measureText(name).width + 16);
+    to.font = `12px ${palette.sans}`;
+    to.fillStyle = palette.muted;
+    if (!at.narrow && from + to.measureText(axis).width <= at.width) to.fillText(axis, from, title);
     const now = held(run, t);
     for (let place = 0; place < now.length; place++) {
       const [x, y, wide, high] = box(at, run, r, place);
@@ -294,22 +300,26 @@ function drawNow(to, at, runs, palette, t, { hidden, selected }) {
 
 /** @param {Run[]} runs */
 function legendMarks(runs) {
-  const most = Math.max(...runs.map((run) => run.wave.reduce((a, b) => Math.max(a, b), 0))) + 1;
+  const most = Math.max(...runs.map((run) => Math.max(...Array.from(run.wave)))) + 1;
   const names = ["the first block of a slot (first wave)", "its second block", "its third block"].slice(0, Math.min(most, WAVES));
   if (most > WAVES) names[0] = `${names[0].slice(0, -1)}, and every third after it)`;
   const tail = runs.some((run) => run.tail_cycles > 0);
-  const canvases = [...names, ...(tail ? ["idle"] : [])].map(() => h("canvas", { class: "pl-swatch", "aria-hidden": "true" }));
+  const each = Math.max(...runs.map((run) => run.each));
+  const texts = [...names, ...(tail ? ["idle to the end: no block waits (tail)"] : []), each > 1 ? "a square: one SM, its parts are its slots" : "a square: one SM, with one slot"];
+  const canvases = texts.map(() => h("canvas", { class: "pl-swatch", "aria-hidden": "true" }));
   return {
-    entries: [...names, ...(tail ? ["idle to the end: no block waits (tail)"] : [])].map((text, i) => ({ mark: canvases[i], text })),
+    entries: texts.map((text, i) => ({ mark: canvases[i], text })),
     /** @param {Palette} palette */
     show(palette) {
       canvases.forEach((canvas, i) => {
         const to = surface(canvas, 22, 16);
         const paint = fills(to, palette);
-        to.fillStyle = i < names.length ? paint.waves[i] : paint.idle;
+        const square = i === texts.length - 1;
+        to.clearRect(0, 0, 22, 16);
+        to.fillStyle = i < names.length ? paint.waves[i] : square ? palette.paper : paint.idle;
         to.fillRect(0, 0, 22, 16);
-        to.strokeStyle = i < names.length ? palette.muted : palette.hair;
-        to.strokeRect(0.5, 0.5, 21, 15);
+        to.strokeStyle = i < names.length || square ? palette.muted : palette.hair;
+        to.strokeRect(square ? 3.5 : 0.5, 0.5, square ? 15 : 21, 15);
       });
     },
   };

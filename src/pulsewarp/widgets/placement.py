@@ -282,13 +282,11 @@ def _task(runs: tuple[Placement, ...]) -> str:
     """Return what to look for: what one grid more costs, or where the tail begins."""
     if len(runs) == 2:
         return (
-            "before you play, say how many cycles each grid takes, and how many slots stand idle at the end of "
-            "the lower one; then play and compare."
+            "before you play, say how many cycles each grid takes, and how many slots stand idle at the end "
+            "of the lower one; then play and compare."
         )
     if runs[0].tail_cycles:
-        return (
-            "before you play, say in which cycle the first slot falls idle for good, and why; then go there."
-        )
+        return "before you play, say in which cycle a slot first falls idle for good; then step to it."
     return "no slot is ever idle here; say what one more block would cost, then make that grid and compare."
 
 
@@ -296,7 +294,8 @@ def _chapters(runs: tuple[Placement, ...], times: NDArray[np.int64]) -> list[dic
     """Return where waves begin, where the longest tail begins, and where each grid is done."""
     longest = max(runs, key=lambda run: run.cycles)
     marks: dict[int, list[str]] = {0: ["first wave"]}
-    for number, word in ((1, "second wave"), (2, "third wave")):
+    what = "wave" if _equal(longest) else "blocks"  # uneven blocks have no waves in common
+    for number, word in ((1, f"second {what}"), (2, f"third {what}")):
         starts = longest.start[longest.wave == number]
         if starts.size:
             marks.setdefault(int(np.min(starts)), []).append(word)
