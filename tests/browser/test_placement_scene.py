@@ -132,9 +132,9 @@ def test_the_table_groups_sms_that_stand_alike(open_html: Open) -> None:
     seek(page, 13)
     rows = [row.split("\t") for row in page.locator(".pw-drawer tbody tr").all_inner_texts()]
     assert rows == [
-        ["grid of 132", "SM 0 to 131", "0 of 1", "idle"],
+        ["grid of 132", "SM 0 to 131", "0 of 1", "none"],
         ["grid of 133", "SM 0", "1 of 1", "2nd"],
-        ["grid of 133", "SM 1 to 131", "0 of 1", "idle"],
+        ["grid of 133", "SM 1 to 131", "0 of 1", "none"],
     ]
 
 

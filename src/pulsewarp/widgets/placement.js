@@ -64,7 +64,7 @@ export function groups(run, t) {
   for (let sm = 0; sm < run.sms; sm++) {
     const blocks = Array.from(now.subarray(sm * run.each, (sm + 1) * run.each)).filter((b) => b >= 0);
     const taken = `${blocks.length} of ${run.each}`;
-    const waves = Array.from(new Set(blocks.map((b) => run.wave[b] + 1))).sort((a, b) => a - b).map(ordinal).join(", ") || "idle";
+    const waves = Array.from(new Set(blocks.map((b) => run.wave[b] + 1))).sort((a, b) => a - b).map(ordinal).join(", ") || "none";
     const before = found.at(-1);
     if (before && before.taken === taken && before.waves === waves) before.to = sm;
     else found.push({ from: sm, to: sm, taken, waves });
@@ -225,8 +225,12 @@ function drawTime(to, at, runs, palette) {
     for (let b = 0; b < run.blocks; b++) {
       const [x, y] = [across(at, run.start[b]), plotTop + (run.sm[b] * run.each + run.slot[b]) * lane];
       to.fillStyle = paint.waves[run.wave[b] % WAVES];
-      const high = few && run.end[b] > run.tail_start ? Math.max(4, lane - gap) : lane - gap;
+      const high = few && run.end[b] > run.tail_start ? Math.max(5, lane - gap) : lane - gap;
       to.fillRect(x, y, Math.max(0.6, across(at, run.end[b]) - x - 1), high);
+      if (high > lane) {
+        to.strokeStyle = palette.ink;
+        to.strokeRect(x + 0.5, y + 0.5, Math.max(1, across(at, run.end[b]) - x - 2), high);
+      }
     }
     to.strokeStyle = palette.muted;
     to.lineWidth = 1;
