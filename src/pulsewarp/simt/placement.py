@@ -16,6 +16,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,7 +32,8 @@ from pulsewarp.simt.trace import WarpTrace
 ORDERS = ("round_robin", "most_room", "fill")
 """Orders in which `place_blocks` takes SMs. "round_robin": the next SM in turn that has a free slot.
 "most_room": the SM with most free slots, the lowest of several. "fill": the lowest SM that has a free slot,
-so that one SM is full before the next one gets a block; no measurement reports it."""
+so that one SM is full before the next one gets a block; for comparison only, since no measurement we
+know of shows it."""
 
 MOST_BLOCKS = 1_000_000
 MOST_BLOCK_CYCLES = 10**9  # so that the sum over the most blocks is exact in a float, and so in the browser
@@ -380,7 +382,7 @@ def place_blocks(
     blocks: int,
     sms: Chip | int,
     blocks_per_sm: Occupancy | int = 1,
-    block_cycles: WarpTrace | Iterable[int] | int = 1,
+    block_cycles: WarpTrace | Iterable[int] | NDArray[np.integer[Any]] | int = 1,
     order: str = "round_robin",
 ) -> Placement:
     """Place the blocks of a grid on SMs: at first, and again whenever a block ends, until none is left.
@@ -488,7 +490,9 @@ def _slots_per_sm(blocks_per_sm: Occupancy | int) -> int:
     return blocks_per_sm.blocks_per_sm
 
 
-def _lengths(block_cycles: WarpTrace | Iterable[int] | int, blocks: int) -> NDArray[np.int64]:
+def _lengths(
+    block_cycles: WarpTrace | Iterable[int] | NDArray[np.integer[Any]] | int, blocks: int
+) -> NDArray[np.int64]:
     if isinstance(block_cycles, WarpTrace):
         if block_cycles.deadlock is not None:
             raise ValueError(f"{block_cycles.deadlock} Give a trace that ends.")
