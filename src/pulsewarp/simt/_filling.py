@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from pulsewarp._report import Check, Report
 from pulsewarp._text import counted
-
-if TYPE_CHECKING:
-    from pulsewarp.simt._occupancy import Occupancy
+from pulsewarp.simt._occupancy import Occupancy
 
 _MOST = 1000  # blocks; more than any SM has bytes for, so that what still has room then is no limit
 

@@ -15,7 +15,6 @@ from typing import Any
 from pulsewarp import _checks
 from pulsewarp._report import Report
 from pulsewarp._text import counted
-from pulsewarp.simt._filling import check_filling
 from pulsewarp.simt.compute_capability import ComputeCapability, known
 
 RESOURCES = ("warps", "registers", "shared_memory", "blocks", "barriers")
@@ -199,6 +198,8 @@ class Occupancy:
         >>> simt.occupancy("12.0", threads_per_block=32, registers_per_thread=16).verify().checks[1].says
         'block 25 is refused by barriers and blocks; said to run out: barriers and blocks.'
         """
+        from pulsewarp.simt._filling import check_filling  # it fills SMs for what is defined here
+
         return check_filling(self)
 
     def __repr__(self) -> str:
