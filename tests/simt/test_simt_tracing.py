@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 import sys
 from collections.abc import Callable
@@ -498,6 +499,17 @@ def test_source_that_is_not_kept_is_asked_for() -> None:
     exec("def typed(x):\n    x[0] = 1\n", space)
     with pytest.raises(ValueError, match="source of typed cannot be read"):
         simt.trace_kernel(space["typed"], grid=1, block=1, args=(X,))
+
+
+def test_source_of_another_function_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    space: dict[str, Any] = {}
+    exec("def typed(x):\n    x[0] = 1\n", space)
+    for other in ("lambda x: x\n", "def another(x):\n    x[0] = 2\n"):
+        monkeypatch.setitem(
+            linecache.cache, "<string>", (len(other), None, other.splitlines(True), "<string>")
+        )
+        with pytest.raises(ValueError, match="source of typed cannot be read"):
+            simt.trace_kernel(space["typed"], grid=1, block=1, args=(X,))
 
 
 def test_the_stand_in_says_where_it_belongs() -> None:

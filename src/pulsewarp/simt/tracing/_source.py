@@ -81,6 +81,9 @@ def read(kernel: Callable[..., Any], role: str = "kernel") -> Source:
     try:
         lines, first_line = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
+        # Python 3.13 keeps the text of `python -c` under the name that exec gives to its own: not this one.
+        if name != "<lambda>" and getattr(tree.body[0], "name", None) != function.__code__.co_name:
+            raise OSError
     except (OSError, TypeError):
         raise ValueError(
             f"The source of {name} cannot be read, because Python keeps none for what was typed at its plain "
