@@ -917,7 +917,7 @@ def test_on_a_phone_the_sentence_stands_under_the_picture_and_the_buttons_at_the
     bottom = "(x) => x.getBoundingClientRect().bottom"
     top = "(x) => x.getBoundingClientRect().top"
     assert 0 <= page.eval_on_selector(".pw-caption", top) - page.eval_on_selector(".pw-picture", bottom) < 30
-    page.evaluate("scrollTo(0, 60)")
+    page.evaluate("scrollTo(0, document.querySelector('.pw-picture').getBoundingClientRect().top)")
     play = page.eval_on_selector(".pw-play", bottom)
     assert 740 < play <= 800
     assert page.eval_on_selector(".pw-track", bottom) < page.eval_on_selector(".pw-play", top)
