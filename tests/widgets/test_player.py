@@ -177,8 +177,9 @@ def test_a_page_brings_the_report_and_the_check_of_each_frame(player, trace):
         assert len(every) >= trace.cycles and all(passed for _, passed, _ in every)
 
 
-def test_a_page_of_a_long_run_says_that_its_frames_were_not_checked(player, monkeypatch):
-    monkeypatch.setattr(_player, "MOST_CYCLES_VERIFIED", player._cycles - 1)
+@pytest.mark.parametrize("limit", ["MOST_CYCLES_VERIFIED", "MOST_BYTES_OF_FRAMES", "MOST_SECONDS_OF_FRAMES"])
+def test_a_page_of_a_long_run_says_that_its_frames_were_not_checked(player, monkeypatch, limit):
+    monkeypatch.setattr(_player, limit, -1)
     written = player._page_state()["written"]
     assert written["frames"] == {} and written["run"]
     assert written["no_frames"] == "Of a run this long, single frames are checked by a kernel only."
