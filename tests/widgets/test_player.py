@@ -29,6 +29,7 @@ def player(trace):
 def test_a_start_wants_no_poster():
     assert first_frame(None, 3, 9) == (3, 3)
     assert first_frame(0, 3, 9) == (0, None)
+    assert first_frame(None, 0, 9) == (0, None)
     with pytest.raises(
         ValueError, match="start is 9, but must be a whole number of at least 0 and at most 8"
     ):

@@ -328,10 +328,10 @@ class HidingPlayer(Player):
 def first_frame(start: int | None, telling: int, cycles: int) -> tuple[int, int | None]:
     """Return the frame shown at first, and the poster: a frame that tells most, which "play" leaves for 0.
 
-    Who gives a `start` wants no poster.
+    Who gives a `start` wants no poster, and frame 0 is where "play" begins anyway.
     """
     if start is None:
-        return telling, telling
+        return telling, telling or None
     return _checks.whole_number("start", start, least=0, most=cycles - 1), None
 
 

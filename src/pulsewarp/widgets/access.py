@@ -10,7 +10,7 @@ import numpy as np
 
 from pulsewarp import _checks
 from pulsewarp.simt import Access, BankAccess
-from pulsewarp.widgets._player import FUTURES, HidingPlayer
+from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
 from pulsewarp.widgets._wire import pack
 
 #: So many requests can stand one after the other; each is a chapter and a row of the panel.
@@ -86,15 +86,13 @@ class AccessPlayer(HidingPlayer):
     ) -> None:
         self._shown = run = _read(requests)
         self._own_task = task is None
-        poster = run.poster
+        cursor, poster = first_frame(start, run.poster, run.steps)
         super().__init__(
             run.pack(),
             cycles=run.steps,
-            cursor=poster
-            if start is None
-            else _checks.whole_number("start", start, least=0, most=run.steps - 1),
+            cursor=cursor,
             options={
-                "poster": poster if start is None and poster else None,
+                "poster": poster,
                 "rate": _checks.positive_number("rate", rate),
                 "future": _checks.choice("future", future, FUTURES),
                 "title": title,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pulsewarp import _checks
 from pulsewarp._text import counted
 from pulsewarp.simt import Occupancy
-from pulsewarp.widgets._player import Player
+from pulsewarp.widgets._player import Player, first_frame
 from pulsewarp.widgets._wire import pack
 
 MOST_LAUNCHES = 3  # what fits one screen
@@ -88,16 +88,14 @@ class OccupancyPlayer(Player):
     ) -> None:
         self._launches = _checked(launches)
         frames = _frames(self._launches)
-        telling = _telling_frame(self._launches)
-        if start is not None:
-            start = _checks.whole_number("start", start, least=0, most=frames - 1)
+        cursor, poster = first_frame(start, _telling_frame(self._launches), frames)
         own_task = _TASK_ONE if len(self._launches) == 1 else _TASK_SEVERAL
         super().__init__(
             _packed(self._launches),
             cycles=frames,
-            cursor=telling if start is None else start,
+            cursor=cursor,
             options={
-                "poster": telling if start is None else None,
+                "poster": poster,
                 "rate": None if rate is None else _checks.positive_number("rate", rate),
                 "title": title,
             },

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks, ledger, simt
 from pulsewarp._text import counted
-from pulsewarp.widgets._player import FUTURES, HidingPlayer
+from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
 from pulsewarp.widgets._wire import pack
 
 MOST_WARPS = 64  # what one SM holds at most, and what a picture can show
@@ -114,17 +114,15 @@ class WarpPlayer(HidingPlayer):
     ) -> None:
         _fits(trace)
         self._name = f"WarpPlayer{repr(trace).removeprefix('WarpTrace')}"
-        telling = _telling_cycle(trace)
-        if start is not None:
-            start = _checks.whole_number("start", start, least=0, most=trace.cycles - 1)
+        cursor, poster = first_frame(start, _telling_cycle(trace), trace.cycles)
         super().__init__(
             _packed(trace, _given(trace, str(latencies), architecture)),
             cycles=trace.cycles,
-            cursor=telling if start is None else start,
+            cursor=cursor,
             options={
                 "title": title,
                 "rate": _checks.positive_number("rate", rate),
-                "poster": telling if start is None and telling else None,
+                "poster": poster,
                 "future": _checks.choice("future", future, FUTURES),
             },
             task=task,
