@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from pulsewarp import lesson
+from pulsewarp.lesson import prediction
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lesson, "_given", {})
+    monkeypatch.setattr(prediction, "_given", {})
     monkeypatch.delenv("PULSEWARP_SKIP", raising=False)
 
 
@@ -153,7 +154,7 @@ CASES = [
 def test_page_and_python_agree_on_what_is_right(open_html: Any) -> None:
     disagree = []
     for answer, guess, within in CASES:
-        lesson._given.clear()  # each a question nobody has answered yet
+        prediction._given.clear()  # each a question nobody has answered yet
         question = number(answer, within=within)
         page = open_html(question.to_html())
         page.get_by_label("Your prediction").fill(repr(guess))

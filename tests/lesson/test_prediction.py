@@ -1,4 +1,4 @@
-"""Questions whose answers are computed when asked, and exercises that reject wrong answers."""
+"""Questions whose answers are computed when they are asked for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import traitlets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulsewarp import chips, lesson, simt, systolic, widgets
+from pulsewarp import lesson, simt, systolic, widgets
+from pulsewarp.lesson import prediction
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test begins as a new session: nothing answered, nothing skipped."""
-    monkeypatch.setattr(lesson, "_given", {})
+    monkeypatch.setattr(prediction, "_given", {})
     monkeypatch.delenv("PULSEWARP_SKIP", raising=False)
     monkeypatch.delenv("PULSEWARP_EXPORT", raising=False)
     yield
@@ -280,227 +281,6 @@ def test_the_browser_cannot_send_what_is_no_choice() -> None:
 def test_reveal_takes_a_prediction_only() -> None:
     with pytest.raises(TypeError, match=r"what lesson.predict returned, but got int"):
         lesson.reveal(3)  # type: ignore[arg-type]  # on purpose
-
-
-# --- exercises ---------------------------------------------------------------------------------------------
-
-
-def cycles_task() -> lesson.Exercise:
-    return lesson.exercise(
-        "Write the cycles of one fold: rows R, columns C, T rows of A.",
-        cases=[(2, 2, 3), (4, 3, 1), (1, 1, 1)],
-        answer=lambda r, c, t: (
-            systolic.simulate(np.ones((t, r), int), np.ones((r, c), int), rows=r, cols=c).cycles
-        ),
-        hint=lambda given, computed: f"{computed - given} cycles are missing.",
-        solution="lambda r, c, t: 2 * r + c + t - 2",
-    )
-
-
-def test_the_solution_agrees_with_the_simulator() -> None:
-    assert repr(cycles_task().solved()) == "Right: all 3 cases agree."
-
-
-def test_a_wrong_function_is_rejected_with_the_case_and_a_hint() -> None:
-    verdict = cycles_task().check(lambda r, c, t: r + c + t - 2)
-    assert not verdict
-    assert (
-        repr(verdict) == "Not yet: for (2, 2, 3) you gave 5, but 7 was computed. Hint: 2 cycles are missing."
-    )
-
-
-@given(st.integers(-50, 50))
-def test_no_constant_passes(constant: int) -> None:
-    assert not cycles_task().check(lambda r, c, t: constant)
-
-
-def test_cases_that_a_constant_would_satisfy_are_refused() -> None:
-    task = lesson.exercise("Double it.", cases=[(1,), (-1,)], answer=abs)
-    with pytest.raises(ValueError, match="a constant would pass"):
-        task.check(abs)
-
-
-@pytest.mark.parametrize("untouched", [..., None])
-def test_an_untouched_exercise_lets_the_notebook_go_on(untouched: object) -> None:
-    verdict = cycles_task().check(untouched)
-    assert (bool(verdict), repr(verdict)) == (
-        False,
-        "Not answered yet: put your answer in, then run this cell again.",
-    )
-
-
-def test_a_function_that_raises_is_named_not_raised() -> None:
-    verdict = cycles_task().check(lambda r, c, t: 1 / 0)
-    assert repr(verdict) == "Not yet: for (2, 2, 3) your function raised ZeroDivisionError: division by zero."
-
-
-def test_a_value_where_a_function_is_asked_for() -> None:
-    assert repr(cycles_task().check(7)) == "Not yet: a function is asked for, but you gave 7."
-
-
-@pytest.mark.parametrize(
-    "computed, right, wrong",
-    [
-        (20, [20, 20.0, np.int32(20)], [21, "20", True, [20], 1e400, {}]),
-        (1, [1], [True]),
-        ("memory", ["memory"], ["Memory", 1, b"memory"]),
-        (True, [True, np.True_], [1, "True"]),
-        (1 / 3, [1 / 3, 1 / 3 + 1e-12], [0.333]),
-        (
-            [[1, 2], [3, 4]],
-            [np.array([[1, 2], [3, 4]]), ((1, 2), (3, 4))],
-            [[[1, 2], [3, 5]], [1, 2], [[1], [2, 3]]],
-        ),
-    ],
-)
-def test_what_counts_as_the_same_answer(computed: object, right: list[object], wrong: list[object]) -> None:
-    task = lesson.exercise("?", answer=lambda: computed)
-    assert all(task.check(answer) for answer in right)
-    assert not any(task.check(answer) for answer in wrong)
-
-
-def test_a_rejected_value_does_not_give_the_answer_away() -> None:
-    assert "20" not in repr(lesson.exercise("How many?", answer=20, hint="Count again.").check(3))
-
-
-def test_solution_and_hint_are_folded_and_escaped() -> None:
-    shown = lesson.exercise("Is a < b?", answer=1, hint="a & b", solution="a < b")._repr_html_()
-    assert "<details><summary>Hint</summary><p>a &amp; b</p></details>" in shown
-    assert "<details><summary>Solution</summary><pre><code>a &lt; b</code></pre></details>" in shown
-
-
-def test_a_solution_of_several_lines() -> None:
-    task = lesson.exercise("?", answer=6, solution="a = np.array([1, 2, 3])\nint(a.sum())")
-    assert task.solved()
-
-
-def test_a_rotten_solution_is_found() -> None:
-    assert not lesson.exercise("?", answer=6, solution="7").solved()
-
-
-def test_no_solution_to_check() -> None:
-    with pytest.raises(ValueError, match="has no solution"):
-        lesson.exercise("?", answer=6).solved()
-
-
-def test_an_exercise_needs_a_task() -> None:
-    with pytest.raises(ValueError, match="must say in words"):
-        lesson.exercise("", answer=6)
-
-
-def test_mutant_a_check_that_accepts_everything_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lesson.Exercise, "_agrees", lambda self, given, expected: True)
-    with pytest.raises(ValueError, match="a constant would pass"):
-        cycles_task().check(lambda r, c, t: 0)
-
-
-# --- own numbers --------------------------------------------------------------------------------------------
-
-TYPED = {"a": "1 2\n3 4", "b": "5 6\n7 8", "rows": "2", "cols": "2", "dataflow": "ws", "overlap": False}
-
-
-def run_own(player, **values):
-    """What comes back to the browser for these fields."""
-    asked = str(len(player.reply.get("id", "")) + 1)
-    player.request = {"id": asked + str(values), "kind": "own", "values": {**TYPED, **values}}
-    assert player.reply["id"] == player.request["id"]
-    return {key: value for key, value in player.reply.items() if key != "id"}
-
-
-def test_own_product_runs_what_was_typed():
-    player = lesson.own_product()
-    before = player.trace
-    said = run_own(player, dataflow="os", overlap=True, a="1 2\n3 4\n5 6")
-    assert said == {"done": "Now shown: 3 x 2 by 2 x 2, 8 cycles in 2 folds."}
-    trace = player._shown
-    assert player.trace != before and trace.overlap and trace.dataflow == "os"
-    assert trace.result.tolist() == [[19, 22], [43, 50], [67, 78]]
-
-
-@pytest.mark.parametrize(
-    ("values", "field", "words"),
-    [
-        ({"a": "1 x"}, "a", "A has 'x' in row 1"),
-        ({"b": "1 2 3"}, "b", "B has 1 row, but A has 2 columns; give B as many rows as A has columns."),
-        ({"rows": "9"}, "rows", "Array rows is 9, but must be a whole number of at least 1 and at most 8."),
-        ({"cols": "two"}, "cols", "Array columns is 'two'"),
-        ({"cols": ""}, "cols", "Array columns is ''"),
-        ({"dataflow": "diagonal"}, None, "Unknown dataflow 'diagonal'"),
-    ],
-)
-def test_own_numbers_that_do_not_run_come_back_as_a_sentence_with_their_field(values, field, words):
-    player = lesson.own_product()
-    before = player.trace
-    said = run_own(player, **values)
-    assert said["error"].startswith(words) and said.get("field") == field
-    assert player.trace == before
-
-
-@pytest.mark.parametrize(
-    ("dtype", "text", "words"),
-    [
-        ("int8", "1 200", "A[0,1] is 200, but int8 holds whole numbers from -128 to 127; change it."),
-        ("int8", "1.5 2", "A[0,0] is 1.5, but int8 holds whole numbers"),
-        ("int32", "1 3000000000", "A[0,1] is 3000000000, but int32 holds"),
-        ("float16", "1 65520", "A[0,1] is 65520, beyond what float16 holds; write a smaller one."),
-    ],
-)
-def test_own_numbers_must_fit_their_dtype(dtype, text, words):
-    player = lesson.own_product([[1, 2]], [[3], [4]], dtype=dtype)
-    said = run_own(player, a=text)
-    assert said["error"].startswith(words) and said["field"] == "a"
-
-
-def test_own_numbers_are_held_in_their_dtype():
-    player = lesson.own_product([[1, 2]], [[3], [4]], dtype="bfloat16")
-    run_own(player, a="1.001 257", b="1\n1")
-    assert player._shown.a.astype(float).tolist() == [[1.0, 256.0]]
-    assert str(player._shown.a.dtype) == "bfloat16"
-
-
-def test_own_product_refuses_what_does_not_fit_the_fields():
-    with pytest.raises(ValueError, match=r"a is 1 x 9, but at most 8 x 8 fit"):
-        lesson.own_product([range(9)], [[1]] * 9)
-    with pytest.raises(ValueError, match=r"Unknown dtype 'int7'.*Did you mean"):
-        lesson.own_product(dtype="int7")
-
-
-SIZES = {"m": "64", "k": "256", "n": "256", "array": "tpu_v6e", "dataflow": "os", "overlap": False}
-
-
-def test_own_sizes_counts_what_was_typed_on_the_array_chosen():
-    player = lesson.own_sizes()
-    player.request = {"id": "1", "kind": "own", "values": SIZES}
-    cost = systolic.gemm(m=64, k=256, n=256, rows=256, cols=256, dataflow="os")
-    used = f"{100 * cost.utilization:.1f} % of cell-cycles form a product"
-    assert player.reply["done"] == f"Now shown: 1 fold, {cost.cycles:,} cycles, {used}."
-    assert player._shown == cost
-
-
-def test_own_sizes_offers_every_tpu_array_of_the_catalogue_by_its_name():
-    fields = {field["name"]: field for field in lesson.own_sizes().options["form"]["fields"]}
-    units = {chip.id: chip.matrix_unit_shape for chip in chips.catalogue() if chip.family == "tpu"}
-    assert {key: label.split(": ")[1] for key, label in fields["array"]["choices"]} == {
-        key: f"{shape[0]} x {shape[1]}" for key, shape in units.items() if shape
-    }
-
-
-@pytest.mark.parametrize(
-    ("values", "field", "words"),
-    [
-        ({"m": "0"}, "m", "M is 0, but must be a whole number of at least 1 and at most 1000000."),
-        ({"k": "many"}, "k", "K is 'many'"),
-        ({"n": ""}, "n", "N is ''"),
-        ({"array": "abacus"}, None, "Unknown array 'abacus'"),
-        ({"k": "999999", "n": "999999"}, None, "This run has"),
-    ],
-)
-def test_own_sizes_that_do_not_run_come_back_as_a_sentence(values, field, words):
-    player = lesson.own_sizes()
-    before = player.trace
-    player.request = {"id": "1", "kind": "own", "values": {**SIZES, **values}}
-    assert player.reply["error"].startswith(words) and player.reply.get("field") == field
-    assert player.trace == before
 
 
 def test_a_systolic_player_keeps_its_future_until_the_prediction_is_made():

@@ -1,0 +1,22 @@
+"""What notebooks call: ask before showing, reveal what was computed, check or run what a reader wrote."""
+
+from __future__ import annotations
+
+from pulsewarp.lesson.exercises import Exercise, Verdict, exercise
+from pulsewarp.lesson.own_launches import own_access, own_occupancy
+from pulsewarp.lesson.own_products import own_product, own_sizes
+from pulsewarp.lesson.prediction import Prediction, predict, reveal, skip_predictions
+
+__all__ = [
+    "Exercise",
+    "Prediction",
+    "Verdict",
+    "exercise",
+    "own_access",
+    "own_occupancy",
+    "own_product",
+    "own_sizes",
+    "predict",
+    "reveal",
+    "skip_predictions",
+]
