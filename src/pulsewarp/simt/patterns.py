@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from pulsewarp import _checks
@@ -45,7 +45,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_KNOWN = "lane, whole numbers, + - * // % & | ^ ~ << >>, comparisons, and, or, not, and 'x if ... else y'"
+_KNOWN = "whole numbers, + - * // % & | ^ ~ << >>, comparisons, and, or, not, and 'x if ... else y'"
 
 
 @_checks.names_keywords
@@ -87,10 +87,10 @@ def pattern(expression: str | Sequence[int | None]) -> Addresses:
         raise ValueError(
             f"The pattern has {len(expression)} characters, but at most {MOST_LETTERS} are read; shorten it."
         )
-    root = _read(expression)
+    root = read_expression(expression)
     values: list[int | None] = []
     for lane in range(LANES):
-        value = _Reader(expression, lane).value(root)
+        value = evaluate(expression, root, lane)
         if isinstance(value, bool):
             raise ValueError(
                 f"{_cut(expression)} gives lane {lane} a yes or no ({value}), but an address is a whole "
@@ -122,7 +122,7 @@ def lane_values(name: str, given: Any) -> Addresses:
     return tuple(checked)
 
 
-def _read(expression: str) -> ast.expr:
+def read_expression(expression: str, names: Collection[str] = ("lane",), what: str = "a pattern") -> ast.expr:
     """Return the parsed expression; whatever is not taken is named, also where no lane would come to it."""
     try:
         with warnings.catch_warnings():
@@ -133,13 +133,14 @@ def _read(expression: str) -> ast.expr:
             f"{_cut(expression)} cannot be read as an expression; write one of lane, such as '4 * lane'."
         ) from None
     for node in ast.walk(root):
-        if type(node) not in _KNOWN_NODES or (isinstance(node, ast.Name) and node.id != "lane"):
-            what, remedy = _called(node)
+        if type(node) not in _KNOWN_NODES or (isinstance(node, ast.Name) and node.id not in names):
+            used, remedy = _called(node)
         elif isinstance(node, ast.Constant) and not (node.value is None or type(node.value) is int):
-            what, remedy = f"{node.value!r}, which is no whole number", ""
+            used, remedy = f"{node.value!r}, which is no whole number", ""
         else:
             continue
-        raise ValueError(f"{_cut(expression)} uses {what}; {remedy or f'a pattern may hold {_KNOWN}'}.")
+        known = ", ".join((*names, _KNOWN))
+        raise ValueError(f"{_cut(expression)} uses {used}; {remedy or f'{what} may hold {known}'}.")
     level: list[ast.AST] = [root]
     for _ in range(MOST_NESTED):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -150,11 +151,17 @@ def _read(expression: str) -> ast.expr:
     return root
 
 
-class _Reader:
-    """The value of a checked expression for one lane."""
+def evaluate(expression: str, root: ast.expr, lane: int, values: Mapping[str, int] | None = None) -> Any:
+    """Return the value, for one lane, of what `read_expression` returned; `values` holds the other names'."""
+    return _Reader(expression, lane, values).value(root)
 
-    def __init__(self, expression: str, lane: int) -> None:
+
+class _Reader:
+    """The value of a checked expression for one lane; other names than `lane` have the values given."""
+
+    def __init__(self, expression: str, lane: int, values: Mapping[str, int] | None = None) -> None:
         self.expression, self.lane = expression, lane
+        self.values = {**(values or {}), "lane": lane}
 
     def value(self, node: ast.expr) -> Any:
         match node:
@@ -173,7 +180,11 @@ class _Reader:
                 return wanted if any(bool(self.value(v)) is wanted for v in node.values) else not wanted
             case ast.IfExp():
                 return self.value(node.body if self.value(node.test) else node.orelse)
-        return self.lane  # of the nodes that `_read` lets pass, only the name is left
+            case ast.Name() if node.id in self.values:
+                return self.values[node.id]
+            case ast.Name():
+                raise self.wrong(f"reads {node.id!r} before any line has set it")
+        raise AssertionError(node)  # `read_expression` lets no other node pass
 
     def arithmetic(self, sign: ast.operator, left: int, right: int) -> int:
         if isinstance(sign, ast.LShift | ast.RShift) and not 0 <= right <= MOST_SHIFT:
