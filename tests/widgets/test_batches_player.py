@@ -210,7 +210,7 @@ def test_no_batch_has_the_colour_of_an_operand_or_of_a_wait(theme: int) -> None:
     own = (WIDGETS / "batches.css").read_text().splitlines()
     batches = colours([line for line in own if "--batch-0" in line][theme], "--batch-[0-3]")
     operands = colours((WIDGETS / "kit" / "kit.css").read_text(), "--blue|--violet|--orange|--green")
-    waits = colours((WIDGETS / "warp.js").read_text(), "memory|unit|result|barrier")
+    waits = colours((WIDGETS / "kit" / "states.js").read_text(), "memory|unit|result|barrier")
     assert len(batches) == 4 and len(operands) >= 8 and len(waits) == 8
     taken = operands[4 * theme : 4 * theme + 4] + waits[4 * theme : 4 * theme + 4]
     assert too_near(batches, taken) == []
