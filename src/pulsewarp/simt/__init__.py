@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pulsewarp.simt import cuda, lesson_kernels
+from pulsewarp.simt._barriers import BarrierRound, Barriers, barriers
 from pulsewarp.simt._instruction import LANES, Instruction, bar
 from pulsewarp.simt._occupancy import LaunchChange, Occupancy, best_block_size, occupancy
 from pulsewarp.simt._policy import POLICIES, POLICY_NAMES
@@ -20,6 +21,7 @@ from pulsewarp.simt.access import (
     wavefronts,
 )
 from pulsewarp.simt.compute_capability import ComputeCapability, compute_capabilities
+from pulsewarp.simt.divergence import DivergenceTrace, run_warp
 from pulsewarp.simt.families import (
     chain,
     chain_and_barrier,
@@ -46,7 +48,10 @@ __all__ = [
     "Architecture",
     "BankAccess",
     "BankWord",
+    "BarrierRound",
+    "Barriers",
     "ComputeCapability",
+    "DivergenceTrace",
     "Instruction",
     "Kernel",
     "KernelTrace",
@@ -61,6 +66,7 @@ __all__ = [
     "architecture",
     "architectures",
     "bar",
+    "barriers",
     "best_block_size",
     "chain",
     "chain_and_barrier",
@@ -78,6 +84,7 @@ __all__ = [
     "occupancy",
     "pattern",
     "place_blocks",
+    "run_warp",
     "sectors",
     "simulate",
     "trace_kernel",
