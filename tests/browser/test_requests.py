@@ -260,6 +260,82 @@ def test_a_view_closed_while_it_waits_leaves_nothing(open_html: Open) -> None:
     assert page.locator(".pw").count() == 0
 
 
+# ------------------------------------------------------------------------------------ a text of many lines
+
+
+def with_code(text: str = "def f(x):\n    x[0] = 1\n") -> widgets.AccessPlayer:
+    """A scene with a field for code, answered by the text that came, or by what is wrong in it."""
+    player = widgets.AccessPlayer(simt.sectors([0] * 32, 4))
+
+    def answer(values: Any) -> dict[str, Any]:
+        if "wrong" in values["text"]:
+            line = values["text"].split("\n").index("wrong") + 1
+            return {"error": f"Line {line} is wrong.", "field": "text", "line": line}
+        if "risky" in values["text"]:
+            return {"done": "Shown all the same.", "problem": "A race.", "field": "text"}
+        return {"done": repr(values["text"])}
+
+    code = {"name": "text", "label": "Kernel", "kind": "code", "value": text, "note": "Tab leaves the field."}
+    player.offer("Code", "Type.", [code, {"name": "n", "label": "N", "kind": "text", "value": "1"}], answer)
+    return player
+
+
+def test_code_is_typed_as_in_an_editor_and_tab_leaves_it(open_html: Open) -> None:
+    page = live(open_html, with_code())
+    field = page.get_by_label("Kernel")
+    field.focus()
+    page.keyboard.press("Control+a")
+    for line in ("def g(x):  # note", "if x:", "x[0] = 2"):
+        page.keyboard.type(line)
+        page.keyboard.press("Enter")
+    assert field.input_value() == "def g(x):  # note\n    if x:\n        x[0] = 2\n        "
+    page.keyboard.press("Control+z")
+    assert len(field.input_value()) < len("def g(x):  # note\n    if x:\n        x[0] = 2\n        ")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.tagName") == "INPUT"
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.type("!")
+    page.keyboard.press("Control+Enter")
+    said(page, repr(field.input_value()))
+    assert "!" in field.input_value() and "!\n" not in field.input_value(), "the field was left, or ran on"
+
+
+def test_the_line_that_is_wrong_is_marked_in_the_code(open_html: Open) -> None:
+    page = live(open_html, with_code())
+    page.get_by_label("Kernel").fill("\n".join(["a = 1"] * 60 + ["wrong"] + ["b = 2"] * 9))
+    page.get_by_role("button", name="Run", exact=True).click()
+    said(page, "Line 61 is wrong.")
+    chosen = "(x) => x.value.slice(x.selectionStart, x.selectionEnd)"
+    assert page.get_by_label("Kernel").evaluate(chosen) == "wrong"
+    assert page.get_by_label("Kernel").evaluate("(x) => x.scrollTop > 0"), "a line out of sight marks nothing"
+    names = page.get_by_label("Kernel").get_attribute("aria-describedby").split()
+    assert [page.inner_text(f"#{name}") for name in names] == ["✗ Line 61 is wrong.", "Tab leaves the field."]
+    page.get_by_label("Kernel").fill("fine")
+    page.get_by_role("button", name="Run", exact=True).click()
+    said(page, "'fine'")
+    names = page.get_by_label("Kernel").get_attribute("aria-describedby").split()
+    assert [page.inner_text(f"#{name}") for name in names] == ["Tab leaves the field."]
+
+
+def test_a_run_that_is_shown_may_have_a_problem_all_the_same(open_html: Open) -> None:
+    page = live(open_html, with_code())
+    page.get_by_label("Kernel").fill("risky")
+    page.get_by_role("button", name="Run", exact=True).click()
+    said(page, "Shown all the same.")
+    said(page, "✗ A race.")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_code_fits_a_phone_and_has_no_serious_accessibility_finding(
+    dark: bool, open_html: Open, serious: Callable[[Page], list[Any]]
+) -> None:
+    page = live(open_html, with_code("x = 1  # " + "long " * 60), dark=dark)
+    resize(page, 390)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    assert page.get_by_label("Kernel").evaluate("(x) => x.getBoundingClientRect().width") > 280
+    assert serious(page) == []
+
+
 # ------------------------------------------------------------------------------------ copy as python
 
 

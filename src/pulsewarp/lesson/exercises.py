@@ -30,6 +30,10 @@ class Verdict:
         return self.sentence
 
 
+#: What a check says of ``...`` and None.
+NOT_ANSWERED = Verdict(False, "Not answered yet: put your answer in, then run this cell again.")
+
+
 class Exercise:
     """A task for the reader, the function that knows the answer, a hint, and a folded solution.
 
@@ -75,7 +79,7 @@ class Exercise:
             answer, so that the cells below still run.
         """
         if given is None or given is ...:
-            return Verdict(False, "Not answered yet: put your answer in, then run this cell again.")
+            return NOT_ANSWERED
         if self.cases:
             return self._check_function(given)
         expected = plain(self._answer() if callable(self._answer) else self._answer)

@@ -217,10 +217,12 @@ class Player(Scene):
     ) -> None:
         """Put fields for the reader's own numbers under the scene, and let `run` answer them.
 
-        A field has ``name``, ``label``, ``kind`` ("matrix", "whole", "choice", "switch") and ``value``, a
-        choice also ``choices`` (pairs of value and label), a whole number ``least`` and ``most``. `run` takes
-        the values by name, texts as they were typed, and returns ``{"done": sentence}``, or
-        ``{"error": sentence, "field": name}``. A view takes the fields that are there when it opens.
+        A field has ``name``, ``label``, ``kind`` ("matrix", "whole", "choice", "switch", "lanes", "text",
+        "code") and ``value``, a choice also ``choices`` (pairs of value and label), a whole number ``least``
+        and ``most``, any of them a ``note``. `run` takes the values by name, texts as they were typed, and
+        returns ``{"done": sentence}``, or ``{"error": sentence, "field": name}``; with ``"problem"`` instead
+        of ``"error"`` the run is shown all the same. ``"line"`` says which line of a code field is meant. A
+        view takes the fields that are there when it opens.
         """
         self.answer("own", lambda request: run(request.get("values") or {}))
         self.options = {

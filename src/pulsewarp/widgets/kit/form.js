@@ -10,31 +10,62 @@ import { painter } from "./paint.js";
  * @typedef {object} Field
  * @property {string} name
  * @property {string} label
- * @property {"matrix" | "whole" | "choice" | "switch" | "lanes"} kind "lanes": a text, such as an expression, or painted
+ * @property {"matrix" | "whole" | "choice" | "switch" | "lanes" | "text" | "code"} kind "lanes": a text, such as an expression, or painted; "text": one line; "code": many
  * @property {string | number | boolean} value
  * @property {[value: string, label: string][]} [choices]
  * @property {number} [least]
  * @property {number} [most]
+ * @property {string} [note] a sentence under the field
  * @property {string} [scale] of painted lanes: the field that says how many bytes a square has
  */
 /** @typedef {{title: string, hint: string, fields: Field[]}} Offer */
+
+const PLAIN = { spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off" };
 
 /** @param {Field} field @param {string} id @returns {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} */
 function control({ kind, value, choices, least, most }, id) {
   if (kind === "matrix") {
     const rows = Math.max(3, Math.min(8, String(value).split("\n").length));
-    const area = h("textarea", { id, class: "pw-field pw-matrix", rows, spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off" });
+    const area = h("textarea", { id, class: "pw-field pw-matrix", rows, ...PLAIN, wrap: "off" });
+    area.value = String(value);
+    return area;
+  }
+  if (kind === "code") {
+    const rows = Math.max(8, Math.min(24, String(value).split("\n").length + 1));
+    const area = h("textarea", { id, class: "pw-field pw-code", rows, ...PLAIN, wrap: "off" });
     area.value = String(value);
     return area;
   }
   if (kind === "choice") {
     return h("select", { id, class: "pw-select" }, ...(choices ?? []).map(([each, label]) => h("option", { value: each, selected: each === value }, label)));
   }
-  if (kind === "lanes") {
-    return h("input", { id, class: "pw-field pw-text", type: "text", spellcheck: "false", autocapitalize: "off", autocomplete: "off", value: String(value) });
-  }
+  if (kind === "lanes" || kind === "text") return h("input", { id, class: "pw-field pw-text", type: "text", ...PLAIN, value: String(value) });
   if (kind === "switch") return h("input", { id, type: "checkbox", checked: value === true });
   return h("input", { id, class: "pw-field pw-whole", type: "number", inputmode: "numeric", min: least, max: most, step: 1, value: String(value) });
+}
+
+/**
+ * Begin a new line as far in as the one before, and further in after a colon. Tab stays what it is on every page:
+ * it leaves the field.
+ * @param {HTMLTextAreaElement} area @param {KeyboardEvent} event
+ */
+function indent(area, event) {
+  if (event.key !== "Enter" || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey || event.isComposing) return;
+  const line = area.value.slice(area.value.lastIndexOf("\n", area.selectionStart - 1) + 1, area.selectionStart);
+  const further = /:\s*(#.*)?$/.test(line) ? "    " : "";
+  const put = `\n${/^[ \t]*/.exec(line)?.[0] ?? ""}${further}`;
+  event.preventDefault();
+  // Deprecated, and the only way of putting text in that Undo takes back.
+  if (!document.execCommand("insertText", false, put)) area.setRangeText(put, area.selectionStart, area.selectionEnd, "end");
+}
+
+/** Put the caret on a line, counted from 1. @param {HTMLTextAreaElement} area @param {number} number */
+function showLine(area, number) {
+  const lines = area.value.split("\n");
+  const start = lines.slice(0, number - 1).reduce((sum, line) => sum + line.length + 1, 0);
+  area.setSelectionRange(start, start + (lines[number - 1] ?? "").length);
+  area.scrollTop = Math.max(0, (number - 3) * (area.scrollHeight / lines.length));
+  area.scrollLeft = 0;
 }
 
 /**
@@ -48,8 +79,11 @@ export function ownForm({ title, hint, fields }, { model, signal }) {
     const problem = h("span", { id: `${id}-problem`, class: "pw-problem", hidden: true });
     const input = control(field, id);
     const name = h("label", { for: id }, field.label);
-    const el = h("div", { class: `pw-item pw-item-${field.kind}` }, ...(field.kind === "switch" ? [input, name] : [name, input]), problem);
-    return { field, input, problem, el };
+    const note = field.note ? h("p", { id: `${id}-note`, class: "pw-note" }, field.note) : null;
+    if (note) set(input, { "aria-describedby": note.id });
+    const el = h("div", { class: `pw-item pw-item-${field.kind}` }, ...(field.kind === "switch" ? [input, name] : [name, input]), problem, note);
+    if (field.kind === "code" && input instanceof HTMLTextAreaElement) input.addEventListener("keydown", (event) => indent(input, event), { signal });
+    return { field, input, problem, note, el };
   });
   for (const { field, input, el } of made) {
     const scale = made.find((other) => other.field.name === field.scale)?.input;
@@ -64,14 +98,16 @@ export function ownForm({ title, hint, fields }, { model, signal }) {
     h("div", { class: "pw-items" }, ...made.map(({ el }) => el), h("div", { class: "pw-item" }, run)), said);
   const el = h("form", { class: "pw-form", novalidate: true }, parts);
 
-  /** @param {string} [name] @param {string} [sentence] */
-  function show(name, sentence = "") {
-    for (const { field, input, problem } of made) {
+  /** @param {string} [name] @param {string} [sentence] @param {number} [line] of a text of many */
+  function show(name, sentence = "", line) {
+    for (const { field, input, problem, note } of made) {
       const here = field.name === name;
       write(problem, here ? `✗ ${sentence}` : "");
       problem.hidden = !here;
-      set(input, { "aria-invalid": here ? "true" : null, "aria-describedby": here ? problem.id : null });
+      const said = [here ? problem.id : "", note?.id ?? ""].filter(Boolean).join(" ");
+      set(input, { "aria-invalid": here ? "true" : null, "aria-describedby": said || null });
       if (here) input.focus({ preventScroll: true });
+      if (here && line && input instanceof HTMLTextAreaElement) showLine(input, line);
     }
   }
 
@@ -96,7 +132,8 @@ export function ownForm({ title, hint, fields }, { model, signal }) {
       signal: own.signal,
       answered(reply) {
         const at = made.some(({ field }) => field.name === reply.field);
-        if (at) show(reply.field, reply.error);
+        const wrong = reply.error ?? reply.problem; // a problem is one of a run that is shown
+        if (at && wrong) show(reply.field, wrong, reply.line);
         set(said, { class: reply.error && !at ? "pw-note pw-problem" : "pw-note" });
         write(said, reply.error ? (at ? "Nothing was run; what is shown is the run before." : `✗ ${reply.error}`) : reply.done);
       },
