@@ -38,7 +38,8 @@ class Operation:
         Cycles from issue until a dependent instruction can issue.
     interval : int
         Cycles the unit is taken by one warp instruction. An arithmetic unit that gives `r` results a cycle
-        and SM takes ``ceil(32 x 4 / r)``: 16 lanes a scheduler take a warp in 2 cycles.
+        and SM takes ``ceil(32 x 4 / r)``: 16 lanes a scheduler take a warp in 2 cycles. A tensor core that
+        makes `r` multiply-adds takes ``ceil(multiply_adds x 4 / r)``.
     confidence, interval_confidence : str
         A key of `CONFIDENCE`: how the latency, and the width behind the interval, was come by.
     note : str
@@ -50,6 +51,8 @@ class Operation:
         Cycles the memory unit is taken by every 32-byte sector of a request, 0 where that is not modelled.
     retire : int
         Cycles from the last result of this kind until the warp has left, beyond those of other kinds.
+    multiply_adds : int or None
+        Multiply-adds of one instruction of a warp on a tensor core, None for other units.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Operation:
     shared_latency: int | None = None
     sector_interval: int = 0
     retire: int = 0
+    multiply_adds: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -280,6 +284,7 @@ _OPERATION_FIELDS = (
     "shared_latency",
     "sector_interval",
     "retire",
+    "multiply_adds",
 )
 
 
@@ -308,9 +313,12 @@ def _operation(place: Place, name: str, table: Table, sources: Mapping[str, Sour
     check_fields(place, table, _OPERATION_FIELDS)
     if ("rate" in table) == ("interval" in table):
         place.refuse(table.get("rate"), "must have either a rate or an interval.")
+    of_a_warp = LANES
+    if "multiply_adds" in table:
+        of_a_warp = _whole(place.at("multiply_adds"), table["multiply_adds"])
     if "rate" in table:
         per_cycle = _whole(place.at("rate"), table["rate"])
-        interval = -(-LANES * _SCHEDULERS // per_cycle)
+        interval = -(-of_a_warp * _SCHEDULERS // per_cycle)
     else:
         interval = _whole(place.at("interval"), table["interval"])
     width: dict[str, Any] = {"value": interval, "source": table.get("rate_source")}
@@ -329,6 +337,7 @@ def _operation(place: Place, name: str, table: Table, sources: Mapping[str, Sour
         shared_latency=None if shared is None else _whole(place.at("shared_latency"), shared),
         sector_interval=_whole(place.at("sector_interval"), table.get("sector_interval", 0)),
         retire=_whole(place.at("retire"), table.get("retire", 0)),
+        multiply_adds=of_a_warp if "multiply_adds" in table else None,
     )
 
 
