@@ -6,9 +6,8 @@ so nothing here computes anything. The same kernel runs on a GPU: see `simt.comp
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
-
-F = TypeVar("F")
+from types import FunctionType
+from typing import Any, NoReturn
 
 warpsize = 32
 """Threads of a warp."""
@@ -98,12 +97,32 @@ class _Atomic:
         """Put `value` in the element's place."""
         _outside("atomic.exch")
 
+    def cas(self, array: Any, index: Any, old: Any, value: Any) -> Any:
+        """Put `value` in the element's place where that holds `old`."""
+        _outside("atomic.cas")
+
+    def compare_and_swap(self, array: Any, old: Any, value: Any) -> Any:
+        """Do as `cas` does with the array's first element."""
+        _outside("atomic.compare_and_swap")
+
+    def and_(self, array: Any, index: Any, value: Any) -> Any:
+        """Keep the bits that `value` has too."""
+        _outside("atomic.and_")
+
+    def or_(self, array: Any, index: Any, value: Any) -> Any:
+        """Add the bits of `value`."""
+        _outside("atomic.or_")
+
+    def xor(self, array: Any, index: Any, value: Any) -> Any:
+        """Turn the bits of `value` round."""
+        _outside("atomic.xor")
+
     def __repr__(self) -> str:
         return "cuda.atomic"
 
 
 atomic = _Atomic()
-"""``atomic.add``, ``sub``, ``max``, ``min``, ``exch`` (array, index, value)."""
+"""``atomic.add``, ``sub``, ``max``, ``min``, ``exch``, ``cas`` and their like, on an element of an array."""
 
 
 def grid(ndim: int) -> Any:
@@ -126,9 +145,94 @@ def syncwarp(mask: int = 0xFFFFFFFF) -> None:
     _outside("syncwarp")
 
 
-def jit(function: F) -> F:
-    """Return `function` as it is, so that a kernel decorated for Numba can be traced without it."""
-    return function
+def shfl_sync(mask: int, value: Any, src_lane: int) -> Any:
+    """Return the value of another lane of the warp."""
+    _outside("shfl_sync")
+
+
+def shfl_up_sync(mask: int, value: Any, delta: int) -> Any:
+    """Return the value of the lane `delta` before this one, its own where there is none."""
+    _outside("shfl_up_sync")
+
+
+def shfl_down_sync(mask: int, value: Any, delta: int) -> Any:
+    """Return the value of the lane `delta` behind this one, its own where there is none."""
+    _outside("shfl_down_sync")
+
+
+def shfl_xor_sync(mask: int, value: Any, lane_mask: int) -> Any:
+    """Return the value of the lane whose number differs in the bits of `lane_mask`."""
+    _outside("shfl_xor_sync")
+
+
+def any_sync(mask: int, predicate: Any) -> Any:
+    """Return whether a lane of the warp says yes."""
+    _outside("any_sync")
+
+
+def all_sync(mask: int, predicate: Any) -> Any:
+    """Return whether all lanes of the warp say yes."""
+    _outside("all_sync")
+
+
+def eq_sync(mask: int, predicate: Any) -> Any:
+    """Return whether all lanes of the warp say the same."""
+    _outside("eq_sync")
+
+
+def ballot_sync(mask: int, predicate: Any) -> Any:
+    """Return 32 bits, one for each lane that says yes."""
+    _outside("ballot_sync")
+
+
+def activemask() -> Any:
+    """Return 32 bits, one for each lane that is here."""
+    _outside("activemask")
+
+
+def popc(value: Any) -> Any:
+    """Return how many bits are 1."""
+    _outside("popc")
+
+
+def clz(value: Any) -> Any:
+    """Return how many bits are 0 before the first 1."""
+    _outside("clz")
+
+
+def ffs(value: Any) -> Any:
+    """Return the place of the last bit that is 1, counted from 1; 0 where there is none."""
+    _outside("ffs")
+
+
+def brev(value: Any) -> Any:
+    """Return the bits in the reverse order."""
+    _outside("brev")
+
+
+def selp(condition: Any, a: Any, b: Any) -> Any:
+    """Return `a` where the condition holds, else `b`."""
+    _outside("selp")
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """Return ``a * b + c``."""
+    _outside("fma")
+
+
+def threadfence() -> None:
+    """Let what was written before be seen before what is written after."""
+    _outside("threadfence")
+
+
+def jit(*signature: Any, **options: Any) -> Any:
+    """Return a function as it is, so that a kernel decorated for Numba can be traced without it.
+
+    Signatures and options, as in ``@cuda.jit(device=True)``, are taken and set nothing.
+    """
+    if len(signature) == 1 and isinstance(signature[0], FunctionType):
+        return signature[0]
+    return jit
 
 
 def __getattr__(name: str) -> NoReturn:

@@ -77,7 +77,9 @@ class Launch:
     def atomic_target(self, node: ast.Call) -> ast.Subscript:
         """Return the element that an atomic changes, as if it were written with brackets."""
         if id(node) not in self.targets:
-            target = ast.Subscript(node.args[0], node.args[1], ast.Load())
+            first = len(node.args) == 3 and ast.unparse(node.func).endswith("compare_and_swap")
+            at = ast.Constant(0) if first else node.args[1]  # that one is on the first element
+            target = ast.Subscript(node.args[0], ast.copy_location(at, node), ast.Load())
             self.targets[id(node)] = ast.copy_location(target, node)
         return self.targets[id(node)]
 
@@ -199,6 +201,7 @@ class WarpRecord:
     mask: int
     instructions: list[TracedInstruction] = field(default_factory=list)
     steps: int = 0
+    stopped: bool = False  # its last instruction is a barrier that never opens
 
     @property
     def first_thread(self) -> int:

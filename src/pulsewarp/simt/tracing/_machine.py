@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp._text import counted
-from pulsewarp.simt import cuda as stand_in
 from pulsewarp.simt._instruction import LANES
-from pulsewarp.simt.tracing import _values
+from pulsewarp.simt.tracing import _values, _warp
 from pulsewarp.simt.tracing._launch import MOST_STEPS, Launch, Storage, WarpRecord
-from pulsewarp.simt.tracing._source import Source, refuse
+from pulsewarp.simt.tracing._source import Source, beneath, counts, refuse, refuse_loop
 from pulsewarp.simt.tracing._values import ALL, Lanes, Value, constant, lanes_of, mask_of
 from pulsewarp.simt.tracing.stream import Problem, TracedInstruction
 
@@ -61,7 +60,7 @@ class Frame:
     defined: dict[str, int] = field(default_factory=dict)
     loops: list[Loop] = field(default_factory=list)
     returned: int = 0
-    result: Value | None = None
+    result: Thing = None
     depth: int = 0
 
 
@@ -167,7 +166,7 @@ class Machine:
                 break
             self.line = statement.lineno
             kind = type(statement)
-            if kind is ast.Assign:
+            if kind is ast.Assign or kind is ast.AnnAssign:
                 self.assign(statement, mask, frame)
             elif kind is ast.AugAssign:
                 self.augment(statement, mask, frame)
@@ -176,7 +175,7 @@ class Machine:
             elif kind is ast.If:
                 mask = yield from self.branch(statement, mask, frame)
             elif kind is ast.For:
-                mask = yield from self.count_loop(statement, mask, frame)
+                mask = yield from self.for_loop(statement, mask, frame)
             elif kind is ast.While:
                 mask = yield from self.while_loop(statement, mask, frame)
             elif kind is ast.Return:
@@ -196,7 +195,7 @@ class Machine:
 
     def assign(self, statement: Any, mask: int, frame: Frame) -> None:
         """Run ``x = ...``, ``x, y = ...`` or ``a[i] = ...``."""
-        targets = statement.targets
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
         first = targets[0]
         hint = frame.prefix + first.id if isinstance(first, ast.Name) else None
         if isinstance(first, ast.Tuple) and all(isinstance(e, ast.Name) for e in first.elts):
@@ -238,7 +237,7 @@ class Machine:
     def put_name(self, name: str, thing: Thing, mask: int, frame: Frame) -> None:
         """Give a variable its value; lanes that are off keep theirs."""
         if not isinstance(thing, Value):
-            frame.names[name], frame.defined[name] = thing, ALL
+            self.put_thing(name, thing, mask, frame)
             return
         register = frame.prefix + name
         data = thing.data
@@ -259,6 +258,25 @@ class Machine:
             thing = Value(data, register)
         frame.names[name] = Value(data, thing.register)
         frame.defined[name] = defined | mask
+
+    def put_thing(self, name: str, thing: Thing, mask: int, frame: Frame) -> None:
+        """Give a variable an array or several numbers; lanes that are off keep what they have."""
+        old, defined = frame.names.get(name), frame.defined.get(name, 0)
+        if isinstance(thing, tuple):
+            if defined & ~mask and isinstance(old, tuple) and len(old) == len(thing):
+                thing = tuple(self.merged(new, kept, mask) for new, kept in zip(thing, old, strict=True))
+            frame.defined[name] = defined | mask
+        else:
+            if isinstance(old, Storage) and old is not thing and defined & ~mask:
+                raise self.error(f"gives {name} another array in some threads only; name each array itself")
+            frame.defined[name] = ALL
+        frame.names[name] = thing
+
+    def merged(self, new: Value, kept: Value, mask: int) -> Value:
+        """Return a number that is new in the lanes of `mask` and kept in the others."""
+        dtype = _values.unified(new.data.dtype, kept.data.dtype)
+        data = np.where(lanes_of(mask), new.data.astype(dtype), kept.data.astype(dtype))
+        return Value(data, new.register or kept.register or "%merged")
 
     def augment(self, statement: Any, mask: int, frame: Frame) -> None:
         """Run ``x += ...`` or ``a[i] += ...``."""
@@ -321,6 +339,11 @@ class Machine:
         frame.loops.pop()
         return done | loop.broke
 
+    def for_loop(self, statement: Any, mask: int, frame: Frame) -> Steps:
+        """Run a ``for`` over a range, or over numbers that stand in the source."""
+        loop = self.count_loop if counts(statement) else self.written_loop
+        return (yield from loop(statement, mask, frame))
+
     def count_loop(self, statement: Any, mask: int, frame: Frame) -> Steps:
         """Run a ``for`` over a range; each lane has bounds of its own."""
         bounds = [self.value(e, mask, frame) for e in statement.iter.args]
@@ -364,13 +387,7 @@ class Machine:
             done |= mask & ~taken
             if not taken:
                 break
-            old = frame.names.get(name)
-            kept = frame.defined.get(name, 0)
-            data = now
-            if isinstance(old, Value) and kept & ~taken:
-                data = np.where(lanes_of(taken), now, old.data)
-            frame.names[name] = Value(data, value.register)
-            frame.defined[name] = kept | taken
+            self.keep(name, Value(now, value.register), taken, frame)
             loop.continued = 0
             rest = yield from self.statements(statement.body, taken, frame)
             mask = rest | loop.continued
@@ -379,6 +396,42 @@ class Machine:
         frame.loops.pop()
         return done | loop.broke
 
+    def written_loop(self, statement: Any, mask: int, frame: Frame) -> Steps:
+        """Run a ``for`` over numbers that stand in the source, ``for s in (16, 8, 4):``, written out."""
+        numbers = statement.iter
+        if isinstance(numbers, ast.List):
+            several: Thing = tuple(self.value(e, mask, frame) for e in numbers.elts)
+        else:
+            several = self.evaluate(numbers, mask, frame)
+        if not isinstance(several, tuple):
+            refuse_loop(frame.source.name, statement)
+        loop = Loop()
+        frame.loops.append(loop)
+        for number in several:
+            if not mask:
+                break
+            self.line = statement.lineno
+            self.step()
+            if number.register is None and isinstance(statement.target, ast.Name):
+                self.keep(statement.target.id, number, mask, frame)
+            else:
+                self.put(statement.target, number, mask, frame)
+            loop.continued = 0
+            rest = yield from self.statements(statement.body, mask, frame)
+            mask = rest | loop.continued
+        frame.loops.pop()
+        return mask | loop.broke
+
+    def keep(self, name: str, number: Value, mask: int, frame: Frame) -> None:
+        """Give the variable of a loop that is written out its number, which costs nothing."""
+        old = frame.names.get(name)
+        kept = frame.defined.get(name, 0)
+        data = number.data
+        if isinstance(old, Value) and kept & ~mask:
+            data = np.where(lanes_of(mask), data, old.data)
+        frame.names[name] = Value(data, number.register)
+        frame.defined[name] = kept | mask
+
     def leave(self, statement: Any, mask: int, frame: Frame) -> None:
         """Run ``return``."""
         if statement.value is not None and not (
@@ -386,14 +439,24 @@ class Machine:
         ):
             if frame.depth == 0:
                 refuse(frame.source.name, statement, "return with a value", "store the value into an array")
-            value = self.value(statement.value, mask, frame)
+            thing = self.evaluate(statement.value, mask, frame)
+            if not isinstance(thing, tuple):
+                thing = self.as_value(thing, statement.value)
             if frame.result is None or not frame.returned:
-                frame.result = value
+                frame.result = thing
             else:
-                dtype = _values.unified(frame.result.data.dtype, value.data.dtype)
-                data = np.where(lanes_of(mask), value.data.astype(dtype), frame.result.data.astype(dtype))
-                frame.result = self.computed(statement, "SEL", mask, [value, frame.result], data, None)
+                frame.result = self.joined(statement, frame.result, thing, mask)
         frame.returned |= mask
+
+    def joined(self, statement: Any, before: Thing, now: Thing, mask: int) -> Thing:
+        """Return the result of a function some of whose lanes had returned before."""
+        if isinstance(before, Value) and isinstance(now, Value):
+            dtype = _values.unified(before.data.dtype, now.data.dtype)
+            data = np.where(lanes_of(mask), now.data.astype(dtype), before.data.astype(dtype))
+            return self.computed(statement, "SEL", mask, [now, before], data, None)
+        if not (isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now)):
+            raise self.error("returns another number of values than an earlier return; return as many always")
+        return tuple(self.joined(statement, b, n, mask) for b, n in zip(before, now, strict=True))
 
     # --- expressions ---------------------------------------------------------------------------------------
 
@@ -845,10 +908,7 @@ class Machine:
         if isinstance(node, ast.Name):
             if node.id not in frame.source.locals:
                 found = self.outside(node.id, frame)
-                if is_cuda(found):
-                    found = "cuda"
-                elif isinstance(found, str):
-                    found = None
+                found = None if isinstance(found, str) else _warp.cuda_name(found) or found
         elif isinstance(node, ast.Attribute):
             base = self.callee(node.value, frame)
             if isinstance(base, str):
@@ -866,10 +926,10 @@ class Machine:
         if isinstance(function, str):
             return self.call_cuda(function, node, mask, frame, dst)
         word = ast.unparse(node.func)
-        beneath = getattr(function, "py_func", function)
-        if isinstance(beneath, FunctionType):
+        if isinstance(beneath(function), FunctionType):
             things = [self.evaluate(e, mask, frame) for e in node.args]
-            return self.inline(beneath, word, things, mask, frame)
+            named = {str(k.arg): self.evaluate(k.value, mask, frame) for k in node.keywords}
+            return self.inline(beneath(function), word, things, named, mask, frame)
         if function is builtins.len:
             storage = self.evaluate(node.args[0], mask, frame) if node.args else None
             if not isinstance(storage, Storage):
@@ -877,13 +937,13 @@ class Machine:
             name = storage.memory.name
             return Value(constant(storage.memory.shape[0]).data, f"c[{name}.shape[0]]")
         cast_to = self.cast_name(function)
-        plain = {builtins.abs: "abs", builtins.min: "min", builtins.max: "max", builtins.pow: "pow"}
+        plain = {builtins.abs: "abs", builtins.min: "min", builtins.max: "max", builtins.pow: "pow",
+                 builtins.round: "round"}  # fmt: skip
         in_math = isinstance(node.func, ast.Attribute) or getattr(function, "__module__", "") == "math"
         name = getattr(function, "__name__", "")
         try_math = in_math and name in _values.MATH and getattr(math, name, None) is function
         if cast_to is None and not try_math and not any(function is f for f in plain):
-            instead = f"use one of math.{', math.'.join(_values.MATH[:6])}, ..., abs, min, max, int, float"
-            refuse(frame.source.name, node, f"{word}(...)", instead)
+            refuse(frame.source.name, node, f"{word}(...)", instead_of(function, name))
         args = [self.value(e, mask, frame) for e in node.args]
         try:
             if cast_to is not None:
@@ -904,12 +964,17 @@ class Machine:
         raise self.error(f"calls {word} with what it does not take: {why}")
 
     def plain(self, name: str, node: ast.AST, args: list[Value], mask: int, dst: str | None) -> Value:
-        """Return ``abs``, ``min``, ``max`` or ``pow`` of numbers."""
+        """Return ``abs``, ``min``, ``max``, ``round`` or ``pow`` of numbers."""
         if name == "abs":
             if len(args) != 1:
                 raise TypeError("abs takes one number")
             data = np.abs(args[0].data)
             return self.computed(node, prefix(data.dtype) + "ABS", mask, args, data, dst)
+        if name == "round":
+            if len(args) != 1:
+                raise TypeError("round takes one number here, and gives a whole one")
+            data = np.rint(args[0].data).astype(np.int64)
+            return self.computed(node, conversion(args[0].data.dtype, data.dtype), mask, args, data, dst)
         if name == "pow":
             if len(args) != 2:
                 raise TypeError("pow takes two numbers")
@@ -935,20 +1000,24 @@ class Machine:
         return None
 
     def inline(
-        self, function: FunctionType, word: str, things: list[Thing], mask: int, frame: Frame
-    ) -> Thing:
+        self, function: FunctionType, word: str, things: list[Thing], named: dict[str, Thing], mask: int,
+        frame: Frame,
+    ) -> Thing:  # fmt: skip
         """Run a function that the kernel calls, as a compiler inlines it."""
         source = self.launch.helper(function)
         if frame.depth >= DEEPEST:
             raise self.error(f"calls {word} {DEEPEST} calls deep; write a loop instead of a function that "
                              "calls "
                              f"itself")  # fmt: skip
-        if len(things) != len(source.parameters):
+        given = dict(zip(source.parameters, things, strict=False))
+        wrong = len(things) > len(source.parameters) or bool(named.keys() & given.keys())
+        given = {n: constant(v) for n, v in source.defaults.items() if n not in given} | given | named
+        if wrong or given.keys() != set(source.parameters):
             raise self.error(
-                f"calls {word} with {len(things)} arguments, but it has {len(source.parameters)}"
+                f"calls {word} with {len(things) + len(named)} arguments, but it has {len(source.parameters)}"
             )
         inner = Frame(source, mask, f"{source.name}.", depth=frame.depth + 1)
-        for name, thing in zip(source.parameters, things, strict=True):
+        for name, thing in given.items():
             inner.names[name], inner.defined[name] = thing, ALL
         line = self.line
         for _ in self.statements(source.body, mask, inner):
@@ -983,17 +1052,15 @@ class Machine:
             return None
         if name == "syncthreads":
             raise self.error("uses cuda.syncthreads() within an expression; write it on a line of its own")
+        if name in _warp.FUNCTIONS:
+            return _warp.call(self, name, node, mask, frame, dst)
         if name == "fma" and len(node.args) == 3:
             args = [self.value(e, mask, frame) for e in node.args]
             data = _values.operate(
                 ast.Add(), _values.operate(ast.Mult(), args[0].data, args[1].data), args[2].data
             )
             return self.computed(node, prefix(data.dtype) + "FMA", mask, args, data, dst)
-        return refuse(
-            frame.source.name, node, f"{path}(...)",
-            "cuda.grid, gridsize, syncthreads, syncwarp, threadfence, shared.array, local.array, fma and "
-            "atomic.add, sub, max, min and exch are",
-        )  # fmt: skip
+        return refuse(frame.source.name, node, f"{path}(...)", _warp.INSTEAD.get(name, _warp.FOLLOWED))
 
     def grid(self, name: str, node: Any, mask: int, frame: Frame, dst: str | None) -> Thing:
         """Return ``cuda.grid(n)`` or ``cuda.gridsize(n)``."""
@@ -1069,23 +1136,26 @@ class Machine:
 
     def atomic(self, op: str, node: Any, mask: int, frame: Frame, dst: str | None) -> Value:
         """Run an atomic in every lane, one after another from lane 0; returns the old values."""
-        changes: dict[str, Callable[[Any, Any], Any]] = {
-            "add": lambda old, v: old + v, "sub": lambda old, v: old - v,
-            "max": max, "min": min, "exch": lambda old, v: v,
-        }  # fmt: skip
-        if op not in changes:
-            refuse(frame.source.name, node, f"cuda.atomic.{op}", "add, sub, max, min and exch are")
-        if len(node.args) != 3:
-            raise self.error(f"calls cuda.atomic.{op} without its three arguments: array, index, value")
+        if op not in _warp.ATOMICS:
+            refuse(frame.source.name, node, f"cuda.atomic.{op}", f"{', '.join(_warp.ATOMICS)} are")
+        wanted = _warp.atomic_arguments(op)
+        if len(node.args) != len(wanted):
+            raise self.error(f"calls cuda.atomic.{op} without its {len(wanted)} arguments: "
+                             f"{', '.join(wanted)}")  # fmt: skip
         target = self.launch.atomic_target(node)
         storage, elements, ok, operands = self.place(target, mask, frame)
         if storage.memory.space == "local":
             raise self.error(f"uses an atomic on {storage.memory.name}, which each thread has for itself; "
                              f"write {storage.memory.name}[...] += ...")  # fmt: skip
-        value = self.value(node.args[2], mask, frame)
+        value = self.value(node.args[-1], mask, frame)
+        expected = [self.value(node.args[-2], mask, frame)] if "old" in wanted else []
+        if op in _warp.BITWISE_ATOMICS and storage.flat.dtype.kind == "f":
+            raise self.error(f"calls cuda.atomic.{op} on {storage.memory.name}, which holds floats; it takes "
+                             f"whole numbers")  # fmt: skip
         data = value.data.astype(storage.flat.dtype)
+        compared = [e.data.astype(storage.flat.dtype) for e in expected]
         old = np.zeros(LANES, storage.flat.dtype)
-        change = changes[op]
+        change = _warp.ATOMICS[op]
         fresh = 0
         for lane in np.flatnonzero(lanes_of(ok)).tolist():
             at = elements[lane]
@@ -1093,15 +1163,16 @@ class Machine:
                 fresh |= 1 << lane
                 storage.written[at] = True
             old[lane] = storage.flat[at]
-            storage.flat[at] = change(storage.flat[at], data[lane])
+            storage.flat[at] = change(storage.flat[at], data[lane], *(e[lane] for e in compared))
         if fresh and op != "exch":
             first = storage.memory.element(int(elements[low(fresh)]))
             self.problem("uninitialised", fresh, f"changes {first} before it is written", storage.memory.name,
                          storage.memory.index(int(elements[low(fresh)])))  # fmt: skip
         register = dst or self.launch.register(node)
         name = "ATOMS" if storage.memory.space == "shared" else "ATOMG"
-        text = f"{name}.{op.upper()} {register}, {self.launch.text(target)}, {shown(value)}"
-        self.issue("atomic", text, mask, register, [*operands, value], data, storage, elements)
+        shows = [register, self.launch.text(target), *map(shown, expected), shown(value)]
+        text = f"{name}.{op.upper().rstrip('_')} {', '.join(shows)}"
+        self.issue("atomic", text, mask, register, [*operands, *expected, value], data, storage, elements)
         return Value(old, register)
 
     # --- small questions -----------------------------------------------------------------------------------
@@ -1120,14 +1191,24 @@ class Machine:
         return int(value.data[0]) if known else None
 
 
-def is_cuda(thing: Any) -> bool:
-    """Tell whether a thing is ``numba.cuda`` or what stands in for it."""
-    return thing is stand_in or (isinstance(thing, ModuleType) and thing.__name__.endswith("numba.cuda"))
-
-
 def low(mask: int) -> int:
     """Return the first lane of a mask."""
     return (mask & -mask).bit_length() - 1
+
+
+def instead_of(function: Any, name: str) -> str:
+    """Return what to write instead of a function that is not traced."""
+    if function is builtins.print:
+        return "store what you would look at into an array, and print that outside"
+    if function is builtins.complex:
+        return "keep the real and the imaginary part in a variable each"
+    known = {"abs": "abs", "absolute": "abs", "minimum": "min", "maximum": "max", "round": "round",
+             "power": "**"}  # fmt: skip
+    if isinstance(function, np.ufunc) or function is np.round:
+        in_math = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"}.get(name, name)
+        if name in known or in_math in _values.MATH:
+            return f"write {known.get(name) or f'math.{in_math}'} of a single number"
+    return f"use one of math.{', math.'.join(_values.MATH[:6])}, ..., abs, min, max, int, float"
 
 
 def prefix(dtype: np.dtype[Any]) -> str:

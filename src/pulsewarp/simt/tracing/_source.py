@@ -7,7 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any, NoReturn
 
 from pulsewarp import _checks
@@ -24,6 +24,14 @@ class Source:
     lines: tuple[str, ...]
     first_line: int
     locals: frozenset[str]
+    defaults: Mapping[str, Any]
+
+    @property
+    def uses(self) -> dict[str, Any]:
+        """What its statements name from outside, by name; Python's own functions are left out."""
+        nodes = (n for statement in self.body for n in ast.walk(statement))
+        names = dict.fromkeys(n.id for n in nodes if isinstance(n, ast.Name) and n.id not in self.locals)
+        return {name: self.outside[name] for name in names if name in self.outside}
 
 
 def refuse(name: str, node: ast.AST, what: str, instead: str) -> NoReturn:
@@ -62,7 +70,6 @@ _REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Starred: ("*unpacking", "name every variable"),
     ast.Slice: ("a slice", "write a for loop over the indices"),
     ast.Match: ("match", "write if and elif"),
-    ast.AnnAssign: ("an annotated assignment", "leave the annotation out; np.float32(x) sets a type"),
 }
 
 
@@ -73,7 +80,7 @@ def read(kernel: Callable[..., Any], role: str = "kernel") -> Source:
     """
     function = _checks.instance(
         role,
-        getattr(kernel, "py_func", kernel),
+        beneath(kernel),
         FunctionType,
         "pass the function written with def, not its result or its name",
     )
@@ -97,33 +104,57 @@ def read(kernel: Callable[..., Any], role: str = "kernel") -> Source:
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef):
         raise ValueError(f"{role} is a lambda, but must be a function; write it with def.")
-    _refuse_syntax(name, definition)
-    given = definition.args
-    if given.vararg or given.kwarg or given.kwonlyargs or given.defaults or given.posonlyargs:
-        refuse(name, definition, "parameters other than plain ones", "name each parameter, without a default")
     closure = {
         word: cell.cell_contents
         for word, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        if not _empty(cell)
     }
+    outside = {**function.__globals__, **closure}
+    _refuse_syntax(name, definition, outside)
+    given = definition.args
+    if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
+        refuse(name, definition, "parameters other than plain ones", "name each parameter")
     parameters = tuple(argument.arg for argument in given.args)
+    defaults = function.__defaults__ or ()
     return Source(
         name=name,
         parameters=parameters,
         body=tuple(definition.body),
-        outside={**function.__globals__, **closure},
+        outside=outside,
         lines=tuple(textwrap.dedent("".join(lines)).splitlines()),
         first_line=first_line,
         locals=frozenset(
             {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
             | set(parameters)
         ),
+        defaults=dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)),
     )
 
 
-def _refuse_syntax(name: str, definition: ast.FunctionDef) -> None:
+def _empty(cell: CellType) -> bool:
+    """Tell whether a name from around the function has no value yet, as in a function that names itself."""
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return True
+    return False
+
+
+def beneath(function: Any) -> Any:
+    """Return the function that a decorator of Numba has wrapped, or what was given."""
+    return getattr(function, "py_func", function)
+
+
+def _refuse_syntax(name: str, definition: ast.FunctionDef, outside: Mapping[str, Any]) -> None:
     """Raise for the first thing in a kernel that is not traced, even where it would never be reached."""
+    listed: set[ast.AST] = set()  # lists that a loop goes through
     for node in (n for statement in definition.body for n in ast.walk(statement)):
-        if type(node) in _REFUSED:
+        if isinstance(node, ast.For) and isinstance(node.iter, ast.List):
+            listed.add(node.iter)
+        if isinstance(node, ast.AnnAssign) and not (node.value and isinstance(node.target, ast.Name)):
+            refuse(name, node, "an annotated assignment",
+                   "leave the annotation out; np.float32(x) sets a type")  # fmt: skip
+        if type(node) in _REFUSED and node not in listed:
             place = node if hasattr(node, "lineno") else definition
             refuse(name, place, *_REFUSED[type(node)])
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
@@ -134,15 +165,25 @@ def _refuse_syntax(name: str, definition: ast.FunctionDef) -> None:
             isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops
         ):
             refuse(name, node, "is or in", "compare numbers with ==")
-        if isinstance(node, ast.For) and not (
-            isinstance(node.iter, ast.Call)
-            and isinstance(node.iter.func, ast.Name)
-            and node.iter.func.id == "range"
-        ):
-            refuse(name, node, f"a loop over {ast.unparse(node.iter)}", "loop over range(...) and index")
-        if isinstance(node, ast.Call) and node.keywords and not _makes_array(node):
+        if isinstance(node, ast.For) and not counts(node) and isinstance(node.iter, ast.Call):
+            refuse_loop(name, node)
+        if isinstance(node, ast.Call) and node.keywords and not _takes_keywords(node, outside):
             refuse(name, node, f"a keyword in {ast.unparse(node.func)}(...)", "pass it by position")
 
 
-def _makes_array(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Attribute) and node.func.attr == "array"
+def counts(node: ast.For) -> bool:
+    """Tell whether a loop goes over a range."""
+    called = node.iter.func if isinstance(node.iter, ast.Call) else None
+    return isinstance(called, ast.Name) and called.id == "range"
+
+
+def refuse_loop(name: str, node: ast.For) -> NoReturn:
+    """Raise the sentence for a loop over what is neither a range nor numbers written out."""
+    refuse(name, node, f"a loop over {ast.unparse(node.iter)}", "loop over range(...) and index")
+
+
+def _takes_keywords(node: ast.Call, outside: Mapping[str, Any]) -> bool:
+    """Tell whether a call makes an array or calls a function that the reader wrote."""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr == "array"
+    return isinstance(node.func, ast.Name) and isinstance(beneath(outside.get(node.func.id)), FunctionType)

@@ -66,6 +66,8 @@ class Times:
         if i.what == "sfu":
             return "MUFU"
         name = i.text.split()[0]
+        if name.startswith("SHFL"):
+            return "LDS"
         if name.startswith("D"):
             return "DFMA"
         if name.startswith("H"):

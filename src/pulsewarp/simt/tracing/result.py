@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks
+from pulsewarp._arrays import freeze
 from pulsewarp._text import counted
-from pulsewarp.simt._instruction import LANES, Instruction
+from pulsewarp.simt._instruction import Instruction
+from pulsewarp.simt._states import BARRIER, FINISHED, ISSUES
 from pulsewarp.simt.presets import Architecture
 from pulsewarp.simt.scheduler import simulate
 from pulsewarp.simt.trace import WarpTrace
 from pulsewarp.simt.tracing._timing import Times
-from pulsewarp.simt.tracing.stream import Memory, Problem, TracedWarp, Triple
+from pulsewarp.simt.tracing.stream import Listing, Memory, Problem, TracedWarp, Triple
 
 MOST_RESIDENT = 64  # warps: the most that any SM of compute capability 7.0 to 12.0 keeps
 
@@ -78,6 +80,12 @@ class KernelTrace:
         Block by block.
     problems : tuple of Problem
         Causes before what follows from them (see `Problem`); empty when nothing was wrong.
+    arguments : mapping
+        What was passed, by parameter: arrays as they were before the kernel ran, and numbers.
+    helpers : tuple of Listing
+        The source of functions that the kernel calls; their lines' numbers count in their own file or cell.
+    outside : mapping
+        What the source names from outside itself: modules, functions, numbers.
 
     Examples
     --------
@@ -104,6 +112,9 @@ class KernelTrace:
     memory: tuple[Memory, ...]
     warps: tuple[TracedWarp, ...]
     problems: tuple[Problem, ...]
+    arguments: Mapping[str, Any]
+    helpers: tuple[Listing, ...]
+    outside: Mapping[str, Any]
 
     @property
     def shared_bytes(self) -> int:
@@ -135,10 +146,12 @@ class KernelTrace:
         Modelled: who waits for whom by register; latencies and unit widths of the architecture; loads, stores
         and atomics on the SM's one memory unit, which a global access keeps for a cycle per four sectors (128
         bytes a cycle leave L1: NVIDIA developer forum, 77228), a shared access for a cycle per wavefront, and
-        an atomic for a cycle per lane on its most wanted element. Not modelled: caches (one latency for every
-        load of global memory), what a compiler removes, moves or joins, the several instructions of a
-        division or of arithmetic with 64-bit integers, what a branch costs beyond its issue, register banks.
-        What an architecture has no sourced value for takes Ampere's, or Volta's where that has none.
+        an atomic for a cycle per lane on its most wanted element. A shuffle counts as a load of shared memory
+        without conflict, a vote as arithmetic: neither has a sourced time here. Not modelled: caches (one
+        latency for every load of global memory), what a compiler removes, moves or joins, the several
+        instructions of a division or of arithmetic with 64-bit integers, what a branch costs beyond its
+        issue, register banks. What an architecture has no sourced value for takes Ampere's, or Volta's where
+        that has none.
 
         Parameters
         ----------
@@ -188,6 +201,7 @@ class KernelTrace:
         architecture: str | Architecture = "ampere",
         served_by: str = "dram",
         load_latency: int | None = None,
+        until_stop: bool = False,
     ) -> WarpTrace:
         """Return the trace of these warps on one SM.
 
@@ -204,6 +218,9 @@ class KernelTrace:
             `simt.occupancy`).
         architecture, served_by, load_latency
             As for `timed_programs`.
+        until_stop : bool
+            Whether a kernel that stops at a divergent barrier is timed up to there: from their arrival on,
+            the warps that wait at it are in state ``"barrier"``, to the trace's last cycle.
 
         Returns
         -------
@@ -212,8 +229,8 @@ class KernelTrace:
         Raises
         ------
         ValueError
-            For blocks that are not there or exceed 64 warps, and for a kernel that stops at a divergent
-            barrier: it has no end that could be timed.
+            For blocks that are not there or exceed 64 warps, and unless `until_stop` for a kernel that stops
+            at a divergent barrier: it has no end that could be timed.
 
         Examples
         --------
@@ -221,12 +238,18 @@ class KernelTrace:
         >>> run = simt.lesson_kernels.product(simt.lesson_kernels.tiled_product, m=16, k=16, n=16).trace()
         >>> run.simulate(policy="gto").warps
         8
+
+        Two of four warps come to a barrier that the others leave out, and stay there:
+
+        >>> half = simt.lesson_kernels.LESSONS["divergent_barrier"].trace().simulate(until_stop=True)
+        >>> [simt.STATES[code] for code in half.state[-1]]
+        ['barrier', 'barrier', 'finished', 'finished']
         """
         stops = [p for p in self.problems if p.kind == "divergent_barrier"]
-        if stops:
+        if stops and not until_stop:
             raise ValueError(f"{self.name} has no end that could be timed: {stops[0].text}")
         warps = self.resident_warps(blocks)
-        return simulate(
+        trace = simulate(
             self.timed_programs(
                 architecture=architecture, served_by=served_by, load_latency=load_latency, warps=warps
             ),
@@ -235,6 +258,7 @@ class KernelTrace:
             max_outstanding=max_outstanding,
             blocks=[self.warps[w].block for w in warps],
         )
+        return _held(trace, [place for place, w in enumerate(warps) if self.warps[w].stopped])
 
     @_checks.names_keywords
     def resident_warps(self, blocks: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -290,23 +314,17 @@ class KernelTrace:
         >>> [(line.source.strip(), line.sectors, line.least_sectors) for line in run.lines()][-1]
         ('out[i] = x[i * stride]', 12, 8)
         """
-        found: dict[int, list[int]] = {}
+        found: dict[int, NDArray[np.int64]] = {}
         for warp in self.warps:
             for i in warp.instructions:
-                row = found.setdefault(i.line, [0] * 7)
-                row[0] += 1
-                row[1] += i.lanes
-                row[2] += LANES - i.lanes
-                for place, count, size in ((3, i.sectors, 32), (5, i.wavefronts, 128)):
-                    if count is not None and i.memory is not None and i.elements is not None:
-                        distinct = len(set(i.elements[i.elements >= 0].tolist()))
-                        row[place] += count
-                        row[place + 1] += -(-distinct * i.memory.element_bytes // size)
-        return tuple(LineScore(line, self._line(line), *found[line]) for line in sorted(found))
+                found[i.line] = found.get(i.line, 0) + np.array(i.charges)
+        return tuple(LineScore(line, self._line(line), *found[line].tolist()) for line in sorted(found))
 
     def _line(self, line: int) -> str:
-        place = line - self.first_line
-        return self.source[place] if 0 <= place < len(self.source) else ""
+        for listing in (Listing(self.name, self.source, self.first_line), *self.helpers):
+            if 0 <= line - listing.first_line < len(listing.lines):
+                return listing.lines[line - listing.first_line]
+        return ""
 
     def __repr__(self) -> str:
         issued = sum(len(warp.instructions) for warp in self.warps)
@@ -316,3 +334,31 @@ class KernelTrace:
             f"{counted(int(np.prod(self.block)), 'thread')}, {counted(len(self.warps), 'warp')}, "
             f"{counted(issued, 'instruction')}, {wrong})"
         )
+
+
+def _held(trace: WarpTrace, stopped: Sequence[int]) -> WarpTrace:
+    """Return the trace with some warps at a barrier that never opens, their last instruction.
+
+    To the simulator such a program ends with its barrier, so it holds nobody up and changes no other warp's
+    times; a cycle is added at the end, in which nothing else is left.
+    """
+    if not stopped:
+        return trace
+    state, pc, until = (np.concatenate([a, a[-1:]]) for a in (trace.state, trace.pc, trace.until))
+    issues = [*np.argwhere(trace.state == ISSUES).tolist()]
+    last = {w: t for t, w in issues}
+    for w in last:
+        pc[-1, w] = len(trace.programs[w])
+        state[-1, w], until[-1, w] = FINISHED, -1
+    for w in stopped:
+        state[last[w] + 1 :, w], until[last[w] + 1 :, w] = BARRIER, -1
+    nobody = np.full((1, trace.schedulers), -1, np.int32)
+    return replace(
+        trace,
+        cycles=trace.cycles + 1,
+        issued=freeze(np.concatenate([trace.issued, nobody])),
+        state=freeze(state),
+        pc=freeze(pc),
+        until=freeze(until),
+        lanes=freeze(np.concatenate([trace.lanes, np.zeros_like(trace.lanes[:1])])),
+    )

@@ -11,15 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp._text import counted
+from pulsewarp.simt._instruction import LANES
 from pulsewarp.simt.access import Access, BankAccess, sectors, wavefronts
 
 # What can go wrong, causes before what follows from them.
 KINDS = (
     "divergent_barrier", "race", "out_of_bounds", "uninitialised", "negative_index", "zero_division",
-    "early_exit", "divergent_syncwarp",
+    "early_exit", "divergent_syncwarp", "inactive_lane",
 )  # fmt: skip
 
 Triple = tuple[int, int, int]
+
+SECTOR_BYTES = 32
+WAVEFRONT_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,33 @@ class TracedInstruction:
         place = self._place()
         return _count(*place[:3], place[4]) if place is not None and place[0] == "shared" else None
 
+    @property
+    def least(self) -> int | None:
+        """How many sectors or wavefronts would do, were the distinct elements asked for side by side.
+
+        A sector holds 32 bytes, a wavefront 128. None where it goes to neither memory.
+        """
+        if self.memory is None or self.elements is None or self.memory.space == "local":
+            return None
+        distinct = len(set(self.elements[self.elements >= 0].tolist()))
+        size = SECTOR_BYTES if self.memory.space == "global" else WAVEFRONT_BYTES
+        return -(-distinct * self.memory.element_bytes // size) if distinct else None
+
+    @property
+    def charges(self) -> tuple[int, int, int, int, int, int, int]:
+        """What its line is charged for it, as `LineScore` counts: the fields from ``instructions`` on."""
+        sectors, wavefronts = self.sectors, self.wavefronts
+        least = 0 if sectors is None and wavefronts is None else self.least or 0
+        return (
+            1,
+            self.lanes,
+            LANES - self.lanes,
+            sectors or 0,
+            0 if sectors is None else least,
+            wavefronts or 0,
+            0 if wavefronts is None else least,
+        )
+
     def _place(self) -> tuple[str, int, int, int, tuple[int, ...]] | None:
         """Return space, element bytes, mask, a multiple of 128 below, and the addresses counted from it."""
         addresses = self.addresses
@@ -184,18 +215,30 @@ class TracedWarp:
         The lanes that have a thread.
     instructions : tuple of TracedInstruction
         In the order of issue.
+    stopped : bool
+        Whether the last of them is a barrier that never opens (a `Problem` ``"divergent_barrier"``).
     """
 
     block: int
     warp: int
     mask: int
     instructions: tuple[TracedInstruction, ...]
+    stopped: bool = False
 
     def __repr__(self) -> str:
         return (
             f"TracedWarp(block {self.block}, warp {self.warp}: {counted(self.mask.bit_count(), 'lane')}, "
             f"{counted(len(self.instructions), 'instruction')})"
         )
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The source of a function: its name, its lines, and the number of the first in its file or cell."""
+
+    name: str
+    lines: tuple[str, ...]
+    first_line: int
 
 
 @dataclass(frozen=True)
@@ -219,7 +262,8 @@ class Problem:
         ``"out_of_bounds"``: an index beyond the array; the load gave 0, the store was dropped.
         ``"divergent_barrier"``: not all threads of the block reach a barrier; the block stops there.
         ``"early_exit"``: some threads had ended before a barrier; since Volta it opens without them.
-        ``"divergent_syncwarp"``: some lanes of a warp are not at its barrier; here it opens without them.
+        ``"divergent_syncwarp"``: some lanes of a warp are not at its barrier, shuffle or vote; here it goes
+        on without them. ``"inactive_lane"``: a shuffle asks a lane that takes no part; it gave 0.
         ``"uninitialised"``: an element of shared or local memory is read before it is written; it gave 0.
         ``"negative_index"``: it counts from the end, in Numba as in Python.
         ``"zero_division"``: an integer divided by 0; a GPU gives no error and an undefined number.

@@ -15,11 +15,12 @@ from pulsewarp._arrays import freeze
 from pulsewarp.simt._instruction import LANES
 from pulsewarp.simt.tracing import _races
 from pulsewarp.simt.tracing._launch import Launch, Storage, WarpRecord, copied, ranges, short
-from pulsewarp.simt.tracing._machine import Barrier, Machine, is_cuda
-from pulsewarp.simt.tracing._source import read
+from pulsewarp.simt.tracing._machine import Barrier, Machine
+from pulsewarp.simt.tracing._source import beneath, read
 from pulsewarp.simt.tracing._values import lanes_of
+from pulsewarp.simt.tracing._warp import cuda_name, is_cuda
 from pulsewarp.simt.tracing.result import KernelTrace
-from pulsewarp.simt.tracing.stream import KINDS, Memory, Problem, TracedWarp, Triple
+from pulsewarp.simt.tracing.stream import KINDS, Listing, Memory, Problem, TracedWarp, Triple
 
 MOST_THREADS = 2**16  # of a launch
 MOST_IN_BLOCK = 1024  # on every compute capability
@@ -106,6 +107,7 @@ def trace_kernel(
         )
     launch = Launch(source, grid_size, block_size)
     arguments = copied(source.parameters, args, launch)
+    before = {n: freeze(_array(g)) if isinstance(g, Storage) else g for n, g in arguments.items()}
     records: list[WarpRecord] = []
     with np.errstate(all="ignore"):  # lanes that are off compute too, with whatever they hold
         for b in range(blocks):
@@ -119,8 +121,13 @@ def trace_kernel(
         block=block_size,
         results=MappingProxyType({n: freeze(_array(s)) for n, s in launch.arguments.items()}),
         memory=(*(s.memory for s in launch.arguments.values()), *launch.declared.values()),
-        warps=tuple(TracedWarp(r.block, r.warp, r.mask, tuple(r.instructions)) for r in records),
+        warps=tuple(TracedWarp(r.block, r.warp, r.mask, tuple(r.instructions), r.stopped) for r in records),
         problems=tuple(sorted(launch.problems.values(), key=lambda p: KINDS.index(p.kind))),
+        arguments=MappingProxyType(before),
+        helpers=tuple(Listing(s.name, s.lines, s.first_line) for s in launch.helpers.values()),
+        outside=MappingProxyType(
+            {n: thing for s in (source, *launch.helpers.values()) for n, thing in s.uses.items()}
+        ),
     )
 
 
@@ -150,9 +157,10 @@ def compile_kernel(kernel: Callable[..., Any]) -> Any:
     >>> from pulsewarp import simt
     >>> compiled = simt.compile_kernel(simt.lesson_kernels.saxpy)  # doctest: +SKIP
     """
-    function = getattr(kernel, "py_func", kernel)
+    function = beneath(kernel)
     _checks.instance("kernel", function, FunctionType, "pass the function written with def")
     try:
+        import numba
         from numba import cuda as real
     except ImportError:
         raise RuntimeError(
@@ -161,8 +169,8 @@ def compile_kernel(kernel: Callable[..., Any]) -> Any:
             "kernel with simt.trace_kernel."
         ) from None
     for name in function.__code__.co_names:
-        if is_cuda(function.__globals__.get(name)):
-            function.__globals__[name] = real
+        if path := cuda_name(function.__globals__.get(name)):
+            function.__globals__[name] = operator.attrgetter(path)(numba)
     for cell in function.__closure__ or ():
         if is_cuda(cell.cell_contents):
             cell.cell_contents = real
@@ -212,8 +220,9 @@ def _run_block(launch: Launch, index: int, threads: int, arguments: dict[str, An
         _races.within_block(launch, [(m.record, starts[w]) for w, m in enumerate(machines)])
         starts = [len(m.record.instructions) for m in machines]
         if waiting and _blocked(launch, machines, waiting):
-            for run in runs:
+            for w, run in enumerate(runs):
                 run.close()
+                machines[w].record.stopped = w in waiting
             break
         going = list(waiting)
     return [machine.record for machine in machines]
