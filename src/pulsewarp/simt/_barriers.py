@@ -45,11 +45,14 @@ class BarrierRound:
     opens: int | None
 
     @property
+    def last_event(self) -> int:
+        """Cycle of the last arrival or exit; it opens in the next."""
+        return max(cycle for cycle, _ in (*self.arrivals, *self.exits))
+
+    @property
     def last(self) -> tuple[int, ...]:
         """The warps that opened it, or would: those whose arrival or exit came last."""
-        events = (*self.arrivals, *self.exits)
-        end = max(cycle for cycle, _ in events)
-        return tuple(sorted(w for cycle, w in events if cycle == end))
+        return tuple(sorted(w for cycle, w in (*self.arrivals, *self.exits) if cycle == self.last_event))
 
     def waited(self, t: int) -> int:
         """Return the warp-cycles spent at this barrier in cycles 0 to `t`."""
@@ -150,6 +153,16 @@ result until 12, and has 6 FFMA to go.'
     def expected(self) -> NDArray[np.int64]:
         """Threads of each block that have not exited by the end of each cycle; (T, B)."""
         return self._threads[1]
+
+    @cached_property
+    def late(self) -> NDArray[np.bool_]:
+        """Whether others of its block are at a barrier that a warp has still to reach when a cycle ends."""
+        found = np.zeros(self.trace.state.shape, np.bool_)
+        for one in self.rounds:
+            first = one.arrivals[0][0]
+            for cycle, w in (*one.arrivals, *one.exits):
+                found[first:cycle, w] = True
+        return freeze(found)
 
     @cached_property
     def waited(self) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pulsewarp.widgets.access import AccessPlayer
+from pulsewarp.widgets.barrier import BarrierPlayer
 from pulsewarp.widgets.batches import BatchesPlayer
 from pulsewarp.widgets.cell import CellPlayer
 from pulsewarp.widgets.dataflows import DataflowsPlayer
@@ -12,11 +13,13 @@ from pulsewarp.widgets.pipeline import PipelinePlayer
 from pulsewarp.widgets.placement import PlacementPlayer
 from pulsewarp.widgets.question import Question
 from pulsewarp.widgets.systolic import SystolicPlayer
+from pulsewarp.widgets.tensor import TensorPlayer
 from pulsewarp.widgets.tiling import TilingPlayer
 from pulsewarp.widgets.warp import WarpPlayer
 
 __all__ = [
     "AccessPlayer",
+    "BarrierPlayer",
     "BatchesPlayer",
     "CellPlayer",
     "DataflowsPlayer",
@@ -26,6 +29,7 @@ __all__ = [
     "PlacementPlayer",
     "Question",
     "SystolicPlayer",
+    "TensorPlayer",
     "TilingPlayer",
     "WarpPlayer",
 ]
