@@ -53,7 +53,7 @@ from pulsewarp.simt.tensor import (
     tensor_kernel,
 )
 from pulsewarp.simt.trace import Kernel, WarpTrace
-from pulsewarp.simt.tracing import KernelTrace, compile_kernel, trace_kernel
+from pulsewarp.simt.tracing import GpuRun, KernelTrace, compile_kernel, run_on_gpu, trace_kernel
 
 __all__ = [
     "FILL_COLUMNS",
@@ -75,6 +75,7 @@ __all__ = [
     "ComputeCapability",
     "DivergenceTrace",
     "Fragment",
+    "GpuRun",
     "Instruction",
     "Kernel",
     "KernelTrace",
@@ -115,6 +116,7 @@ __all__ = [
     "occupancy",
     "pattern",
     "place_blocks",
+    "run_on_gpu",
     "run_warp",
     "sectors",
     "simulate",
