@@ -338,12 +338,11 @@ class DivergenceTrace:
         wrong = 0
         for entries in self.stack:
             for (_, end, mask), (_, inner, above) in itertools.pairwise(entries):
-                wrong += bool(above & ~mask) and (end == inner and bool(above & mask))
+                wrong += bool(above & mask) if end == inner else bool(above & ~mask)
         return Check(
             "paths apart",
             not wrong,
-            f"In {self.cycles - wrong} of {counted(self.cycles, 'cycle')} paths on the stack that end at one "
-            f"step share no lane.",
+            f"Paths on the stack with a lane of the other path, or one that their branch had not: {wrong}.",
         )
 
     def _timed(self) -> Check:
@@ -493,8 +492,8 @@ def _trace(
     times, cycles = _times(program, run, latency)
     if cycles > MOST_CYCLES:
         raise ValueError(
-            f"The run takes {cycles} cycles, but at most {MOST_CYCLES} are kept; shorten its loops, or take a "
-            f"smaller latency than {latency}."
+            f"The run takes {cycles} cycles, but at most {MOST_CYCLES} are kept; shorten its loops, or take "
+            f"a smaller latency than {latency}."
         )
     hang = bool(run.hang)
     cycles += hang  # one cycle more, in which nothing happens
