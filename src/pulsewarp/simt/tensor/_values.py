@@ -1,9 +1,13 @@
 """The numbers of a product by mma or FFMA: operands rounded to their type, and the sum after every step.
 
-What PTX documents: each product is made with at least single precision, and so are the sums. In which order
-the products of one mma are added and how often is rounded on the way is not documented. Here the products of
-one mma and its accumulator are added without rounding (in float64 with a compensation, some 106 bits) and the
-sum is rounded once. An FFMA rounds once by definition, so that both machines follow one rule.
+Documented (NVIDIA, PTX ISA, mma, "Semantics", in stored copies read on 2026-11-30): products and sums of narrow
+floats have at least single precision, in an order and with a rounding that are left unspecified; fp64 is
+added with the precision of fused multiply-adds. Chosen here: the products of one mma and its accumulator are
+added without rounding (float64 with a compensation, some 106 bits) and the sum is rounded once, to the nearest.
+An FFMA rounds once by definition, so that both machines follow one rule; fp64 is a chain of fused multiply-adds
+in the order of k. What was measured differs in the last bits: M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh,
+"Numerical behavior of NVIDIA tensor cores" (PeerJ Computer Science 7:e330, 2021; recalled) report sums that
+are cut off rather than rounded.
 """
 
 from __future__ import annotations
@@ -87,13 +91,16 @@ def error_bound(a: NDArray[Any], b: NDArray[Any], dtype: str, steps: int) -> Flo
     if dtype == "int8":
         return np.zeros_like(reach)
     if dtype == "fp64":  # a rounding for each product and each sum, here and in the product compared with
-        return 4 * k * 2.0**-53 * reach
-    if float(reach.max()) > float(np.finfo(np.float32).max):
+        reach *= 4 * k * 2.0**-53
+        return reach
+    most = float(np.max(reach))
+    if most > float(np.finfo(np.float32).max):
         raise ValueError(
-            f"Sums of this product can reach {reach.max():.2g}, beyond float32's 3.4e+38; scale the operands."
+            f"Sums of this product can reach {most:.2g}, beyond float32's 3.4e+38; scale the operands."
         )
     unit = steps * 2.0**-24
-    return unit / (1 - unit) * reach + steps * 2.0**-150 + k * 2.0**-52 * reach
+    bound: Floats = unit / (1 - unit) * reach + steps * 2.0**-150 + k * 2.0**-52 * reach
+    return bound
 
 
 def sums_of(a: NDArray[Any], b: NDArray[Any], dtype: str, depth: int) -> NDArray[Any]:
@@ -101,12 +108,16 @@ def sums_of(a: NDArray[Any], b: NDArray[Any], dtype: str, depth: int) -> NDArray
     steps = a.shape[1] // depth
     total = np.zeros((a.shape[0], b.shape[1]), SUMS[dtype])
     kept = np.empty((steps, *total.shape), total.dtype)
-    add = {"int8": _add_integers, "fp64": _add_doubles}.get(dtype, _add_floats)
-    wide = np.int64 if dtype == "int8" else np.float64
-    left, right = a.astype(wide), b.astype(wide)
+    left: NDArray[Any] = a.astype(np.int64 if dtype == "int8" else np.float64)
+    right: NDArray[Any] = b.astype(left.dtype)
     for step in range(steps):
         part = slice(step * depth, (step + 1) * depth)
-        total = add(total, left[:, part], right[part])
+        if dtype == "int8":
+            total = _add_integers(total, left[:, part], right[part])
+        elif dtype == "fp64":
+            total = _add_doubles(total, left[:, part], right[part])
+        else:
+            total = _add_floats(total, left[:, part], right[part])
         kept[step] = total
     return kept
 
@@ -117,10 +128,10 @@ def _add_integers(total: NDArray[Any], a: NDArray[Any], b: NDArray[Any]) -> NDAr
     return wrapped
 
 
-def _add_doubles(total: NDArray[Any], a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """Return float64 sums, product after product: the order within a DMMA is not documented."""
+def _add_doubles(total: NDArray[Any], a: Floats, b: Floats) -> NDArray[Any]:
+    """Return float64 sums: one fused multiply-add after the other."""
     for k in range(a.shape[1]):
-        total = total + a[:, k, None] * b[None, k]
+        total = _fused(a[:, k, None], b[None, k], total)
     return total
 
 
@@ -141,17 +152,45 @@ def _two_sum(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     return total, (x - (total - back)) + (y - back)
 
 
-def _round_once(high: Floats, low: Floats) -> NDArray[Any]:
-    """Return high + low in float32, rounded once.
+def _two_product(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Return x * y rounded, and exactly what that lost (Veltkamp and Dekker)."""
+    product = x * y
+    (high_x, low_x), (high_y, low_y) = _split(x), _split(y)
+    lost = low_x * low_y - (((product - high_x * high_y) - low_x * high_y) - high_x * low_y)
+    return product, lost
 
-    Float64 in between would round twice. Taken to the odd neighbour where it is inexact, its last bit stands
-    for all that follow (S. Boldo, G. Melquiond, IEEE Transactions on Computers 57(4), 2008).
+
+def _split(x: Floats) -> tuple[Floats, Floats]:
+    """Return x as the sum of two values of 26 bits."""
+    scaled = x * (2.0**27 + 1)
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def _to_odd(total: Floats, lost: Floats) -> Floats:
+    """Return total + lost, taken to the odd neighbour where it is inexact.
+
+    Its last bit then stands for all that follow, so that rounding once more rounds as if for the first time
+    (S. Boldo, G. Melquiond, IEEE Transactions on Computers 57(4), 2008).
     """
-    total, lost = _two_sum(high, low)
     even = (total.view(np.int64) & 1) == 0
-    odd = np.where((lost != 0) & even, np.nextafter(total, np.copysign(np.inf, lost)), total)
-    result: NDArray[Any] = odd.astype(np.float32)
+    odd: Floats = np.where((lost != 0) & even, np.nextafter(total, np.copysign(np.inf, lost)), total)
+    return odd
+
+
+def _round_once(high: Floats, low: Floats) -> NDArray[Any]:
+    """Return high + low in float32, rounded once; float64 in between would round twice."""
+    result: NDArray[Any] = _to_odd(*_two_sum(high, low)).astype(np.float32)
     return result
+
+
+def _fused(x: Floats, y: Floats, z: Floats) -> Floats:
+    """Return x * y + z in float64, rounded once (the emulation of Boldo and Melquiond)."""
+    product, lost = _two_product(x, y)
+    upper, rest = _two_sum(z, lost)
+    total, more = _two_sum(product, upper)
+    fused: Floats = total + _to_odd(*_two_sum(more, rest))
+    return fused
 
 
 def operands(

@@ -19,7 +19,7 @@ from pulsewarp.simt.presets import architecture as find_architecture
 from pulsewarp.simt.tensor import _values
 from pulsewarp.simt.tensor._programs import COPIES, ROLE_COLUMNS, ROLES, Plan, write_programs
 from pulsewarp.simt.tensor.shapes import MmaShape, find_shape, mma_shapes
-from pulsewarp.simt.tensor.staging import LAYOUTS
+from pulsewarp.simt.tensor.staging import CHUNK_BYTES, LAYOUTS
 
 if TYPE_CHECKING:
     from pulsewarp.simt.tensor.trace import TiledTrace
@@ -141,6 +141,11 @@ class TiledKernel:
         return self.padded[1] // self.unit_shape[2]
 
     @property
+    def fragment_depth(self) -> int:
+        """How many k one round of loads from shared memory brings."""
+        return self.unit_shape[2] if self.shape else CHUNK_BYTES // self.element_bytes
+
+    @property
     def warp_tile(self) -> tuple[int, int]:
         """Rows and columns of C that a warp computes."""
         return self.tile[0] // self.warps[0], self.tile[1] // self.warps[1]
@@ -153,7 +158,7 @@ class TiledKernel:
     @property
     def multiply_adds(self) -> int:
         """Multiply-adds of the product, m k n."""
-        return self.a.size * self.b.shape[1]
+        return int(self.a.size * self.b.shape[1])
 
     @property
     def padded_multiply_adds(self) -> int:

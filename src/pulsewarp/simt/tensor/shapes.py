@@ -213,7 +213,7 @@ class Fragment:
     @property
     def elements(self) -> int:
         """Elements a lane holds."""
-        return self.rows.shape[1]
+        return int(self.rows.shape[1])
 
     @property
     def registers(self) -> int:

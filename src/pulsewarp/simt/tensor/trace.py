@@ -76,8 +76,8 @@ class TiledCounts:
     def __repr__(self) -> str:
         return (
             f"TiledCounts({self.instructions} instructions, {self.multiplies} of them multiply, in "
-            f"{self.cycles} cycles: {self.multiply_adds_per_instruction:.4g} multiply-adds an instruction, units held "
-            f"{100 * self.utilization:.3g} % of the time)"
+            f"{self.cycles} cycles: {self.multiply_adds_per_instruction:.4g} multiply-adds an instruction, "
+            f"units held {100 * self.utilization:.3g} % of the time)"
         )
 
     def as_dict(self) -> dict[str, int | float]:
@@ -113,7 +113,7 @@ class TiledTrace:
     >>> from pulsewarp import simt
     >>> trace = simt.tensor_kernel(np.ones((32, 64)), np.ones((64, 32))).simulate()
     >>> trace
-    TiledTrace(HMMA.16816, 32x64 @ 64x32: 32 multiplications in 1174 cycles)
+    TiledTrace(HMMA.16816, 32x64 @ 64x32: 32 multiplications in 1176 cycles)
     >>> dict(zip(simt.WORK_COLUMNS, trace.work[0].tolist()))["cycle"]
     541
     """
