@@ -53,7 +53,7 @@ export function layout(runs, width) {
   const warps = runs.reduce((sum, run) => sum + run.warps, 0);
   const pitch = PITCHES.find(([most]) => warps <= most)?.[1] ?? 9;
   const staggered = pitch < 13;
-  const label = staggered ? 84 : 62;
+  const label = staggered ? 72 : 62;
   const tally = 54; // cycles waited, at the right
   const space = Math.max(60, width - label - tally);
   const least = 1.2;
@@ -110,7 +110,7 @@ export function heading(run, b, t, narrow) {
   if (!own.length) return "no barrier";
   if (!number) return narrow ? "all passed" : `all ${own.length} passed`;
   const many = `barrier ${number}${narrow ? "" : ` of ${own.length}`}: ${run.arrived[at]} of ${run.expected[at]} threads${narrow ? "" : " are there"}`;
-  return own[number - 1].opens === null && run.at(t) > own[number - 1].end ? `${many}, never opens` : many;
+  return own[number - 1].opens === null && run.at(t) >= own[number - 1].end ? `${many}, never opens` : many;
 }
 
 /**
@@ -243,10 +243,10 @@ function words(to, at, runs, { cycle, palette, sans, mono }) {
     to.fillStyle = late ? palette.now : palette.ink;
     to.font = `${late ? "700 " : ""}${size}px ${mono}`;
     to.fillText(`w${warp}`, labelX, y + at.pitch / 2);
-    if (late) {
+    if (late && at.pitch >= 13) {
       to.font = `700 11px ${sans}`;
-      to.fillText("late", at.pitch < 13 ? 28 : labelX - 28, y + at.pitch / 2);
-    }
+      to.fillText("late", labelX - 28, y + at.pitch / 2);
+    } else if (late) arrow(to, labelX - 32, y + at.pitch / 2);
     const waited = run.waited[t * run.warps + warp];
     to.fillStyle = waited ? palette.barrier : palette.muted;
     to.font = `${size}px ${mono}`;
@@ -269,6 +269,15 @@ function words(to, at, runs, { cycle, palette, sans, mono }) {
     to.fillText(said, at.label, head);
     meter(to, runs[r], block, cycle, at.label + to.measureText(said).width + 12, head, at, palette);
   }
+}
+
+/** Where rows are too low for a word: a warp is late. @param {CanvasRenderingContext2D} to @param {number} x @param {number} y */
+function arrow(to, x, y) {
+  to.beginPath();
+  to.moveTo(x, y - 4);
+  to.lineTo(x + 7, y);
+  to.lineTo(x, y + 4);
+  to.fill();
 }
 
 /** The share of a block's threads that is there. @param {CanvasRenderingContext2D} to @param {Run} run @param {number} b @param {number} cycle @param {number} x @param {number} y @param {Layout} at @param {Palette} palette */
@@ -342,12 +351,12 @@ function counters(runs) {
   ];
 }
 
-/** @param {Run[]} runs */
-function legendMarks(runs) {
+/** @param {Run[]} runs @param {Layout} at */
+function legendMarks(runs, at) {
   const texts = [
     ["issue", "issues an instruction"], ["barrier", "stands at the barrier"], ["arrival", "arrives"], ["last", "arrives last: the others waited for it"],
-    ["gate", "the barrier opens, with its number"],
-  ].filter(([mark]) => mark !== "gate" || runs.some(({ rounds }) => rounds.some(({ opens }) => opens !== null)));
+    ["gate", "the barrier opens, with its number"], ["late", "late: others stand at the barrier"],
+  ].filter(([mark]) => (mark !== "late" || at.pitch < 13) && (mark !== "gate" || runs.some(({ rounds }) => rounds.some(({ opens }) => opens !== null))));
   const canvases = texts.map(() => h("canvas", { class: "pw-swatch", "aria-hidden": "true" }));
   return {
     entries: texts.map(([, text], i) => ({ mark: canvases[i], text })),
@@ -358,6 +367,8 @@ function legendMarks(runs) {
         to.clearRect(0, 0, 22, 18);
         const [mark] = texts[i];
         if (mark === "barrier") return paint(to, palette, "barrier", 1, 1, 20, 16);
+        to.fillStyle = palette.now;
+        if (mark === "late") return arrow(to, 7, 9);
         to.fillStyle = palette.muted;
         if (mark !== "gate") to.fillRect(0, 8.5, 22, 1);
         to.fillStyle = mark === "gate" ? palette.ready : mark === "last" ? palette.now : palette.ink;
@@ -426,7 +437,7 @@ export default {
       },
       mount({ signal, still, select, point }) {
         const canvas = h("canvas", { class: "pw-lanes-of-time", "aria-hidden": "true" });
-        const marks = legendMarks(runs);
+        const marks = legendMarks(runs, layout(runs, 720));
         const bill = comparison({ title: "so far", names: runs.map(({ name }) => name), rows: counters(runs) });
         const rounds = roundsPanel(runs);
         const most = Math.max(...runs.map(({ warps }) => warps));

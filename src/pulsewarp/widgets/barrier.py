@@ -252,7 +252,7 @@ def _columns(run: simt.Barriers, numbers: dict[str, int]) -> dict[str, NDArray[A
         for cycle, text in run.of_warp(w):
             told[cycle:, w] = number(text)
     arrivals = [
-        (i, cycle, w, w in one.last and cycle == one.last_event)
+        (i, cycle, w, one.arrivals[0][0] < cycle == one.last_event)  # for this one somebody waited
         for i, one in enumerate(run.rounds)
         for cycle, w in one.arrivals
     ]
