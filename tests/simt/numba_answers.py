@@ -37,6 +37,7 @@ def small_lessons() -> dict[str, Any]:
 
 
 def simulated() -> dict[str, Any]:
+    from idiom_kernels import IDIOMS
     from numba.cuda.simulator.kernelapi import FakeCUDAModule
 
     from pulsewarp import simt
@@ -52,6 +53,11 @@ def simulated() -> dict[str, Any]:
         np.testing.assert_array_equal(lesson.trace().results[lesson.output], lesson.expected)
         place = lesson.kernel.__code__.co_varnames.index(lesson.output)
         answers[name] = args[place].tolist()
+    for name, idiom in IDIOMS.items():
+        if idiom.simulated:
+            given = [a.copy() for a in idiom.args]
+            simt.compile_kernel(idiom.kernel)[idiom.grid, idiom.block](*given)
+            answers[name] = given[idiom.output].tolist()
     bounds = simt.lesson_kernels.LESSONS["out_of_bounds"]
     try:
         simt.compile_kernel(bounds.kernel)[bounds.grid, bounds.block](*(a.copy() for a in bounds.args))

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from idiom_kernels import IDIOMS
 from numba_answers import VARIABLES, small_lessons
 from tracing_naive import kernel_of
 
@@ -79,6 +80,15 @@ def test_numbas_simulator_and_numpy_and_the_tracer_agree(name: str, simulated: A
     run = lesson.trace()
     np.testing.assert_array_equal(run.results[lesson.output], lesson.expected)
     np.testing.assert_array_equal(run.results[lesson.output], np.array(simulated[name]))
+
+
+@needs_numba
+@pytest.mark.parametrize("name", [name for name, idiom in IDIOMS.items() if idiom.simulated])
+def test_numbas_simulator_agrees_on_what_people_write(name: str, simulated: Any) -> None:
+    idiom = IDIOMS[name]
+    run = simt.trace_kernel(idiom.kernel, grid=idiom.grid, block=idiom.block, args=idiom.args)
+    found = run.results[idiom.kernel.__code__.co_varnames[idiom.output]]
+    np.testing.assert_allclose(found, np.array(simulated[name]), rtol=0, atol=idiom.tolerance)
 
 
 @needs_numba

@@ -48,6 +48,7 @@ class Launch:
     instructions: int = 0
     shared_end: int = 0
     held: list[object] = field(default_factory=list)
+    fenced: bool = False  # whether a fence was issued
 
     def register(self, node: ast.AST) -> str:
         """Return the register of an expression: the same in every warp and every iteration."""

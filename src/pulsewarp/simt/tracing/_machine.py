@@ -107,6 +107,7 @@ class Machine:
         values: Lanes | None = None,
         storage: Storage | None = None,
         elements: NDArray[np.int64] | None = None,
+        left: Lanes | None = None,
     ) -> None:
         """Record an instruction; without a lane there is none (see `untaken`)."""
         if not mask:
@@ -121,7 +122,7 @@ class Machine:
         read = tuple(dict.fromkeys(v.register for v in srcs if v.register is not None))
         memory = None if storage is None else storage.memory
         self.record.instructions.append(
-            TracedInstruction(self.line, what, text, mask, dst, read, values, memory, elements)
+            TracedInstruction(self.line, what, text, mask, dst, read, values, memory, elements, left)
         )
 
     def step(self) -> None:
@@ -449,13 +450,14 @@ class Machine:
         frame.returned |= mask
 
     def joined(self, statement: Any, before: Thing, now: Thing, mask: int) -> Thing:
-        """Return the result of a function some of whose lanes had returned before."""
+        """Return what is `now` in the lanes of `mask` and `before` in the others, number by number."""
         if isinstance(before, Value) and isinstance(now, Value):
             dtype = _values.unified(before.data.dtype, now.data.dtype)
             data = np.where(lanes_of(mask), now.data.astype(dtype), before.data.astype(dtype))
             return self.computed(statement, "SEL", mask, [now, before], data, None)
         if not (isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now)):
-            raise self.error("returns another number of values than an earlier return; return as many always")
+            raise self.error("gives several numbers in some threads and another count in others; give as "
+                             "many always")  # fmt: skip
         return tuple(self.joined(statement, b, n, mask) for b, n in zip(before, now, strict=True))
 
     # --- expressions ---------------------------------------------------------------------------------------
@@ -660,11 +662,15 @@ class Machine:
             found = self.computed(node, "LOP3", mask, [found, b], data, dst)
         return found
 
-    def choice(self, node: Any, mask: int, frame: Frame, dst: str | None) -> Value:
+    def choice(self, node: Any, mask: int, frame: Frame, dst: str | None) -> Thing:
         """Return ``a if test else b``: each lane works out its own side."""
         test = self.value(node.test, mask, frame)
         taken = mask_of(test.data != 0) & mask
         off = mask & ~taken
+        if isinstance(node.body, ast.Tuple) and isinstance(node.orelse, ast.Tuple):
+            a, b = (self.evaluate(side, lanes, frame) if lanes else None
+                    for side, lanes in ((node.body, taken), (node.orelse, off)))  # fmt: skip
+            return (a or b) if a is None or b is None else self.joined(node, b, a, taken)
         a = self.value(node.body, taken, frame) if taken else self.untaken(node.body, frame)
         b = self.value(node.orelse, off, frame) if off else self.untaken(node.orelse, frame)
         if a is None or b is None:
@@ -928,8 +934,7 @@ class Machine:
         word = ast.unparse(node.func)
         if isinstance(beneath(function), FunctionType):
             things = [self.evaluate(e, mask, frame) for e in node.args]
-            named = {str(k.arg): self.evaluate(k.value, mask, frame) for k in node.keywords}
-            return self.inline(beneath(function), word, things, named, mask, frame)
+            return self.inline(beneath(function), word, things, mask, frame)
         if function is builtins.len:
             storage = self.evaluate(node.args[0], mask, frame) if node.args else None
             if not isinstance(storage, Storage):
@@ -1000,24 +1005,21 @@ class Machine:
         return None
 
     def inline(
-        self, function: FunctionType, word: str, things: list[Thing], named: dict[str, Thing], mask: int,
-        frame: Frame,
-    ) -> Thing:  # fmt: skip
+        self, function: FunctionType, word: str, things: list[Thing], mask: int, frame: Frame
+    ) -> Thing:
         """Run a function that the kernel calls, as a compiler inlines it."""
         source = self.launch.helper(function)
         if frame.depth >= DEEPEST:
             raise self.error(f"calls {word} {DEEPEST} calls deep; write a loop instead of a function that "
                              "calls "
                              f"itself")  # fmt: skip
-        given = dict(zip(source.parameters, things, strict=False))
-        wrong = len(things) > len(source.parameters) or bool(named.keys() & given.keys())
-        given = {n: constant(v) for n, v in source.defaults.items() if n not in given} | given | named
-        if wrong or given.keys() != set(source.parameters):
+        if len(things) != len(source.parameters):
+            defaults = "; Numba fills in no defaults, so give them all" if function.__defaults__ else ""
             raise self.error(
-                f"calls {word} with {len(things) + len(named)} arguments, but it has {len(source.parameters)}"
+                f"calls {word} with {len(things)} arguments, but it has {len(source.parameters)}{defaults}"
             )
         inner = Frame(source, mask, f"{source.name}.", depth=frame.depth + 1)
-        for name, thing in given.items():
+        for name, thing in zip(source.parameters, things, strict=True):
             inner.names[name], inner.defined[name] = thing, ALL
         line = self.line
         for _ in self.statements(source.body, mask, inner):
@@ -1049,6 +1051,7 @@ class Machine:
             return None
         if name in ("threadfence", "threadfence_block", "threadfence_system"):
             self.issue("alu", "MEMBAR", mask)
+            self.launch.fenced = True
             return None
         if name == "syncthreads":
             raise self.error("uses cuda.syncthreads() within an expression; write it on a line of its own")
@@ -1154,7 +1157,7 @@ class Machine:
                              f"whole numbers")  # fmt: skip
         data = value.data.astype(storage.flat.dtype)
         compared = [e.data.astype(storage.flat.dtype) for e in expected]
-        old = np.zeros(LANES, storage.flat.dtype)
+        old, left = np.zeros(LANES, storage.flat.dtype), np.zeros(LANES, storage.flat.dtype)
         change = _warp.ATOMICS[op]
         fresh = 0
         for lane in np.flatnonzero(lanes_of(ok)).tolist():
@@ -1164,6 +1167,7 @@ class Machine:
                 storage.written[at] = True
             old[lane] = storage.flat[at]
             storage.flat[at] = change(storage.flat[at], data[lane], *(e[lane] for e in compared))
+            left[lane] = storage.flat[at]
         if fresh and op != "exch":
             first = storage.memory.element(int(elements[low(fresh)]))
             self.problem("uninitialised", fresh, f"changes {first} before it is written", storage.memory.name,
@@ -1172,7 +1176,9 @@ class Machine:
         name = "ATOMS" if storage.memory.space == "shared" else "ATOMG"
         shows = [register, self.launch.text(target), *map(shown, expected), shown(value)]
         text = f"{name}.{op.upper().rstrip('_')} {', '.join(shows)}"
-        self.issue("atomic", text, mask, register, [*operands, *expected, value], data, storage, elements)
+        self.issue(
+            "atomic", text, mask, register, [*operands, *expected, value], data, storage, elements, left
+        )
         return Value(old, register)
 
     # --- small questions -----------------------------------------------------------------------------------

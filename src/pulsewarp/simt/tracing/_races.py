@@ -1,7 +1,8 @@
 """Races: two threads touch one element, at least one writes, and nothing orders the two accesses.
 
 Ordered are: two accesses of one thread; two of one block with a block barrier between them; two of one warp
-with a warp barrier between them; two atomics. Lanes of one warp that run in lock step are not ordered by it:
+with a warp barrier between them; two atomics. An order that a kernel makes for itself, by a fence and an
+atomic that others look at, is not followed. Lanes of one warp that run in lock step are not ordered by it:
 since Volta each thread goes its own way (CUDA C++ Programming Guide, independent thread scheduling).
 """
 
@@ -151,6 +152,8 @@ def _report(launch: Launch, accesses: _Accesses, a: int, b: int) -> None:
     rows = [_row(accesses, n) for n in (first, second)]
     key = ("race", memory.name, rows[0].line, rows[1].line, rows[0].what, rows[1].what)
 
+    fences = " (an order made by threadfence and atomics is not followed here)" if launch.fenced else ""
+
     def make() -> Problem:
         block, thread = accesses.block, accesses.thread
         touches = tuple(
@@ -163,7 +166,7 @@ def _report(launch: Launch, accesses: _Accesses, a: int, b: int) -> None:
         name = memory.element(element)
         text = (
             f"Race on {name}: {who[0]} {what[0]} it in line {rows[0].line}, {who[1]} {what[1]} it in line "
-            f"{rows[1].line}, and nothing orders the two; {_remedy(accesses, first, second, rows)}."
+            f"{rows[1].line}, and nothing orders the two; {_remedy(accesses, first, second, rows)}{fences}."
         )
         return Problem(
             "race", rows[0].line, text, touches[0].block, touches[0].thread, memory.name,

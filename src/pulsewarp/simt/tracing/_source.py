@@ -24,7 +24,6 @@ class Source:
     lines: tuple[str, ...]
     first_line: int
     locals: frozenset[str]
-    defaults: Mapping[str, Any]
 
     @property
     def uses(self) -> dict[str, Any]:
@@ -110,12 +109,11 @@ def read(kernel: Callable[..., Any], role: str = "kernel") -> Source:
         if not _empty(cell)
     }
     outside = {**function.__globals__, **closure}
-    _refuse_syntax(name, definition, outside)
+    _refuse_syntax(name, definition)
     given = definition.args
     if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
         refuse(name, definition, "parameters other than plain ones", "name each parameter")
     parameters = tuple(argument.arg for argument in given.args)
-    defaults = function.__defaults__ or ()
     return Source(
         name=name,
         parameters=parameters,
@@ -127,7 +125,6 @@ def read(kernel: Callable[..., Any], role: str = "kernel") -> Source:
             {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
             | set(parameters)
         ),
-        defaults=dict(zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)),
     )
 
 
@@ -145,7 +142,7 @@ def beneath(function: Any) -> Any:
     return getattr(function, "py_func", function)
 
 
-def _refuse_syntax(name: str, definition: ast.FunctionDef, outside: Mapping[str, Any]) -> None:
+def _refuse_syntax(name: str, definition: ast.FunctionDef) -> None:
     """Raise for the first thing in a kernel that is not traced, even where it would never be reached."""
     listed: set[ast.AST] = set()  # lists that a loop goes through
     for node in (n for statement in definition.body for n in ast.walk(statement)):
@@ -167,7 +164,7 @@ def _refuse_syntax(name: str, definition: ast.FunctionDef, outside: Mapping[str,
             refuse(name, node, "is or in", "compare numbers with ==")
         if isinstance(node, ast.For) and not counts(node) and isinstance(node.iter, ast.Call):
             refuse_loop(name, node)
-        if isinstance(node, ast.Call) and node.keywords and not _takes_keywords(node, outside):
+        if isinstance(node, ast.Call) and node.keywords and not _makes_array(node):
             refuse(name, node, f"a keyword in {ast.unparse(node.func)}(...)", "pass it by position")
 
 
@@ -182,8 +179,5 @@ def refuse_loop(name: str, node: ast.For) -> NoReturn:
     refuse(name, node, f"a loop over {ast.unparse(node.iter)}", "loop over range(...) and index")
 
 
-def _takes_keywords(node: ast.Call, outside: Mapping[str, Any]) -> bool:
-    """Tell whether a call makes an array or calls a function that the reader wrote."""
-    if isinstance(node.func, ast.Attribute):
-        return node.func.attr == "array"
-    return isinstance(node.func, ast.Name) and isinstance(beneath(outside.get(node.func.id)), FunctionType)
+def _makes_array(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "array"

@@ -46,7 +46,8 @@ def trace_kernel(
     product and sum round one after the other); a variable's type over the whole kernel (here it follows
     the assignments made so far); another interleaving of warps than this one: between two barriers the warps
     run one after the other, blocks too. So a kernel with a race gives one of its possible results, and the
-    race is reported. What an element out of bounds or not yet written holds is undefined on a GPU and 0 here.
+    race is reported; an order made by ``threadfence`` and atomics is not followed, and reported as one.
+    What an element out of bounds or not yet written holds is undefined on a GPU and 0 here.
 
     Parameters
     ----------
@@ -135,7 +136,8 @@ def trace_kernel(
 def compile_kernel(kernel: Callable[..., Any]) -> Any:
     """Return a kernel ready to be launched through Numba: on an NVIDIA GPU, or on Numba's own simulator.
 
-    The function object is the same one; where its ``cuda`` is the stand-in, that name now means Numba's.
+    The function object is the same one; where its ``cuda`` is the stand-in, that name now means Numba's, and
+    plain functions that it calls by name are compiled as well.
 
     Parameters
     ----------
@@ -168,13 +170,22 @@ def compile_kernel(kernel: Callable[..., Any]) -> Any:
             "trace the "
             "kernel with simt.trace_kernel."
         ) from None
+    _bind(function, numba)
+    return real.jit(function)
+
+
+def _bind(function: FunctionType, numba: Any) -> None:
+    """Let the names that a function has from `cuda` mean Numba's, and compile the functions it calls."""
     for name in function.__code__.co_names:
-        if path := cuda_name(function.__globals__.get(name)):
+        found = function.__globals__.get(name)
+        if path := cuda_name(found):
             function.__globals__[name] = operator.attrgetter(path)(numba)
+        elif isinstance(found, FunctionType):  # of the reader's own: one of Numba's is no plain function
+            function.__globals__[name] = numba.cuda.jit(device=True)(found)
+            _bind(found, numba)
     for cell in function.__closure__ or ():
         if is_cuda(cell.cell_contents):
-            cell.cell_contents = real
-    return real.jit(function)
+            cell.cell_contents = numba.cuda
 
 
 def _triple(name: str, given: int | Sequence[int]) -> Triple:
