@@ -408,9 +408,9 @@ def one_line(lines: Sequence[str], show: str) -> str:
     return "; ".join([*imports, *code, show]) + notes
 
 
-def operand_lines(a: NDArray[Any], b: NDArray[Any]) -> list[str]:
-    """Return lines of Python that make `a` and `b` again; for large ones a comment with shape and type."""
-    if a.size + b.size > 160:
+def operand_lines(a: NDArray[Any], b: NDArray[Any], most: int = 160) -> list[str]:
+    """Return lines of Python that make `a` and `b` again; of more elements a comment with shape and type."""
+    if a.size + b.size > most:
         return [f"# a: {a.shape} {a.dtype}, b: {b.shape} {b.dtype}, as you made them"]
     narrow = any(operand.dtype.kind == "V" for operand in (a, b))
     lines = ["import ml_dtypes"] if narrow else []  # NumPy then knows bfloat16 by its name
