@@ -27,7 +27,8 @@ from pulsewarp._arrays import freeze
 from pulsewarp._report import Check, Report
 from pulsewarp._text import counted
 from pulsewarp.simt._instruction import LANES, Instruction
-from pulsewarp.simt._lane_machines import LANE_STATES, MACHINES, Run, run_machine
+from pulsewarp.simt._lane_machines import LANE_STATES as LANE_STATES
+from pulsewarp.simt._lane_machines import MACHINES, Run, run_machine
 from pulsewarp.simt._lane_program import LaneProgram, Step, read_program
 from pulsewarp.simt.scheduler import simulate
 
@@ -226,6 +227,55 @@ class DivergenceTrace:
         if self.hang:
             found[self.cycles - 1] = "never ends"
         return sorted(found.items())
+
+    def standing(self, t: int) -> list[tuple[str, int, int, int]]:
+        r"""Return how the lanes stand in cycle `t`: a stack's entries, the top first, or lanes alike.
+
+        Parameters
+        ----------
+        t : int
+            Cycle.
+
+        Returns
+        -------
+        list of (str, int, int, int)
+            What they do, one of `LANE_STATES`; the line they stand at; the line at which the entry ends, -1
+            where there is no stack; their mask, bit ``l`` for lane ``l``. Line 0 is the end of the program.
+
+        Examples
+        --------
+        >>> from pulsewarp import simt
+        >>> trace = simt.run_warp("if lane < 4:\n    x = 1\nelse:\n    x = 2\nx = 3", latency=1)
+        >>> trace.standing(1)
+        [('runs', 2, 5, 15), ('off', 4, 5, 4294967280), ('meets', 5, 0, 4294967295)]
+        """
+        t = _checks.whole_number("t", t, least=0, most=self.cycles - 1)
+        lines = [*(step.line for step in self.steps), 0]
+        before = self._before(t).tolist()
+        own = self.state[t].tolist()
+        if self.reconvergence == "stack":
+            whole = (0, len(self.steps), (1 << self.lanes) - 1)
+            entries = self.stack[t - 1] if t else (whole,)
+            found = []
+            for i, (pc, end, mask) in enumerate(reversed(entries)):
+                lanes = [lane for lane in range(LANES) if mask >> lane & 1 and before[lane] == pc]
+                state = RUNS if i == 0 else MEETS
+                if lanes:
+                    state = own[lanes[0]]
+                found.append((LANE_STATES[state], lines[pc], lines[end], mask))
+            return found
+        groups: dict[tuple[int, int], int] = {}
+        for lane in range(self.lanes):
+            if own[lane] != ENDED:
+                alike = (own[lane], before[lane])
+                groups[alike] = groups.get(alike, 0) | 1 << lane
+        order = sorted(groups.items(), key=lambda one: (one[0][0] not in (RUNS, STALLED), one[0]))
+        return [(LANE_STATES[state], lines[pc], -1, mask) for (state, pc), mask in order]
+
+    def lines_at(self, t: int) -> list[int]:
+        """Return the line at which each lane stands in cycle `t`, 0 for one that has ended."""
+        lines = [*(step.line for step in self.steps), 0]
+        return [lines[pc] for pc in self._before(t).tolist()]
 
     def _before(self, t: int) -> NDArray[np.int32]:
         """Return the step at which each lane stands before the edge of cycle `t`; -1 where it has ended."""

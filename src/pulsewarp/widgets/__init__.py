@@ -7,6 +7,7 @@ from pulsewarp.widgets.barrier import BarrierPlayer
 from pulsewarp.widgets.batches import BatchesPlayer
 from pulsewarp.widgets.cell import CellPlayer
 from pulsewarp.widgets.dataflows import DataflowsPlayer
+from pulsewarp.widgets.divergence import DivergencePlayer
 from pulsewarp.widgets.fault import FaultPlayer
 from pulsewarp.widgets.occupancy import OccupancyPlayer
 from pulsewarp.widgets.pipeline import PipelinePlayer
@@ -23,6 +24,7 @@ __all__ = [
     "BatchesPlayer",
     "CellPlayer",
     "DataflowsPlayer",
+    "DivergencePlayer",
     "FaultPlayer",
     "OccupancyPlayer",
     "PipelinePlayer",
