@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LESSONS = keep_outputs.paths()
 SETUP = address.setup_cell(address.address())
 
+KERNEL = "kernel"  # the tag of a cell that holds a kernel
 LONGEST_CELL = 12  # lines; a typical cell has at most three
 TYPICAL_CELL = 3
 LONGEST_ARRAY = 1000  # elements; beyond that NumPy abbreviates, and a comparison compares dots
@@ -47,7 +48,7 @@ def form(notebook: Notebook) -> Iterator[str]:
         for key in sorted(set(cell.metadata) - {"tags"}):
             yield f"{place(cell)} holds metadata {key!r}, which an editor left there"
         # A tag with a typo in it would quietly take a cell out of the comparison.
-        for tag in sorted(set(cell.metadata.get("tags", ())) - {keep_outputs.KEEP}):
+        for tag in sorted(set(cell.metadata.get("tags", ())) - {keep_outputs.KEEP, KERNEL}):
             yield f"{place(cell)} has the unknown tag {tag!r}"
 
 
@@ -95,10 +96,18 @@ def short(notebook: Notebook) -> Iterator[str]:
 
 
 def calls_only(notebook: Notebook) -> Iterator[str]:
-    """A lesson imports, calls, looks and talks; it defines nothing and draws nothing for itself."""
+    """A lesson imports, calls, looks and talks; it defines nothing and draws nothing for itself.
+
+    But for a cell tagged `kernel`: what the lesson on kernels teaches is to write one, with def, in a cell of
+    one's own. Such a cell holds the kernel and nothing else, so that no helper hides behind the tag.
+    """
     for cell in code_cells(notebook):
-        for node in ast.walk(ast.parse(without_magics(cell.source))):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        tree = ast.parse(without_magics(cell.source))
+        tagged = KERNEL in cell.metadata.get("tags", ())
+        if tagged and not holds_one_kernel(tree):
+            yield f"{place(cell)} is tagged {KERNEL}, but does not hold one kernel and nothing else"
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not tagged:
                 yield f"{place(cell)} defines {node.name}; that belongs in the library"
             if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.path":
                 yield f"{place(cell)} uses sys.path"
@@ -162,6 +171,13 @@ def place(cell: Notebook) -> str:
 
 def without_magics(source: str) -> str:
     return re.sub(r"^(\s*)[%!].*$", r"\1pass", source, flags=re.MULTILINE)
+
+
+def holds_one_kernel(tree: ast.Module) -> bool:
+    """Tell whether a cell is one function that asks `cuda` which thread it is."""
+    return [type(node) for node in tree.body] == [ast.FunctionDef] and any(
+        isinstance(node, ast.Attribute) and ast.unparse(node.value) == "cuda" for node in ast.walk(tree)
+    )
 
 
 def draws(loop: ast.AST) -> bool:
@@ -278,6 +294,16 @@ def source(index: int, text: str) -> Callable[[Notebook], None]:
     return lambda notebook: notebook.cells[index].update(source=text)
 
 
+def tagged(text: str) -> Callable[[Notebook], None]:
+    """Put a text into a cell for kernels."""
+
+    def change(notebook: Notebook) -> None:
+        notebook.cells[4].update(source=text)
+        notebook.cells[4].metadata.update(tags=[KERNEL])
+
+    return change
+
+
 FAULTS: list[tuple[Rule, str, Callable[[Notebook], None]]] = [
     (form, "cell ids need 4.5", lambda n: n.update(nbformat_minor=4)),
     (form, "kernelspec is not python3", lambda n: n.metadata.kernelspec.update(name="julia")),
@@ -303,6 +329,9 @@ FAULTS: list[tuple[Rule, str, Callable[[Notebook], None]]] = [
     (short, "half of the code cells", source(4, "a = 1\n\nb = 2\nc = 3\nd = 4\n")),
     (calls_only, "defines helper", source(4, "def helper(): ...")),
     (calls_only, "defines Helper", source(4, "class Helper: ...")),
+    (calls_only, "defines k", source(4, "def k(x):\n    x[cuda.grid(1)] = 1")),
+    (calls_only, "does not hold one kernel", tagged("def helper(): ...")),
+    (calls_only, "does not hold one kernel", tagged("def k(x):\n    x[cuda.grid(1)] = 1\nk")),
     (calls_only, "uses sys.path", source(4, "import sys\nsys.path.insert(0, '..')")),
     (calls_only, "draws in a loop", source(4, "for x in range(3):\n    fig.add_trace(x)")),
     (sets_up, "setup cell", source(1, SETUP + "\n")),
@@ -320,6 +349,9 @@ FAULTS: list[tuple[Rule, str, Callable[[Notebook], None]]] = [
 
 def test_the_good_notebook_keeps_every_rule() -> None:
     assert [sentence for rule in RULES for sentence in rule(good())] == []
+    writes_a_kernel = good()
+    tagged("def k(x):\n    x[cuda.grid(1)] = 1")(writes_a_kernel)
+    assert [sentence for rule in RULES for sentence in rule(writes_a_kernel)] == []
 
 
 @pytest.mark.parametrize(("rule", "words", "spoil"), FAULTS, ids=lambda part: getattr(part, "__name__", part))

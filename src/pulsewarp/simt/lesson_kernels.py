@@ -353,6 +353,42 @@ def product(kernel: Callable[..., Any] = tiled_product, *, m: int = 32, k: int =
     return Lesson(kernel.__name__, kernel, grid, (TILE, TILE), args, "c", a @ b)
 
 
+@_checks.names_keywords
+def transpose(kernel: Callable[..., Any] = padded_transpose, *, rows: int = 32, columns: int = 32) -> Lesson:
+    """Return a transpose of any size in blocks of 32 x 32 threads, small whole numbers in float32.
+
+    Parameters
+    ----------
+    kernel : function
+        `naive_transpose`, `tiled_transpose` or `padded_transpose`.
+    rows, columns : int
+        Of the matrix, at least 1.
+
+    Returns
+    -------
+    Lesson
+
+    Raises
+    ------
+    ValueError
+        For a size below 1.
+
+    Examples
+    --------
+    >>> from pulsewarp import simt
+    >>> simt.lesson_kernels.transpose(rows=32, columns=64).trace()
+    KernelTrace(padded_transpose: 2 blocks x 1024 threads, 64 warps, 1216 instructions, no problem)
+    """
+    for name, size in (("rows", rows), ("columns", columns)):
+        _checks.whole_number(name, size)
+    x = _numbers(rows, columns)
+    grid = (-(-columns // WIDE_TILE), -(-rows // WIDE_TILE))
+    args = (x, np.zeros((columns, rows), np.float32))
+    return Lesson(
+        kernel.__name__, kernel, grid, (WIDE_TILE, WIDE_TILE), args, "out", np.ascontiguousarray(x.T)
+    )
+
+
 def _numbers(*shape: int) -> NDArray[np.float32]:
     """Return small whole numbers without a pattern, whose sums and products are exact in float32."""
     count = int(np.prod(shape))
