@@ -9,6 +9,7 @@ from pulsewarp.widgets.cell import CellPlayer
 from pulsewarp.widgets.dataflows import DataflowsPlayer
 from pulsewarp.widgets.divergence import DivergencePlayer
 from pulsewarp.widgets.fault import FaultPlayer
+from pulsewarp.widgets.kernel import KernelPlayer
 from pulsewarp.widgets.occupancy import OccupancyPlayer
 from pulsewarp.widgets.pipeline import PipelinePlayer
 from pulsewarp.widgets.placement import PlacementPlayer
@@ -26,6 +27,7 @@ __all__ = [
     "DataflowsPlayer",
     "DivergencePlayer",
     "FaultPlayer",
+    "KernelPlayer",
     "OccupancyPlayer",
     "PipelinePlayer",
     "PlacementPlayer",

@@ -108,6 +108,8 @@ class TracedInstruction:
         The array of a load, a store or an atomic.
     elements : ndarray of int64, (32,), or None
         Each lane's element, counted from the array's first in memory; -1 where it is off or out of bounds.
+    left : ndarray, (32,), or None
+        What an atomic leaves in each lane's element, lane after lane.
     """
 
     line: int
@@ -119,6 +121,7 @@ class TracedInstruction:
     values: NDArray[Any] | None = None
     memory: Memory | None = None
     elements: NDArray[np.int64] | None = None
+    left: NDArray[Any] | None = None
 
     @property
     def lanes(self) -> int:
@@ -139,7 +142,7 @@ class TracedInstruction:
 
         None where it is no access to those, and where every lane was out of bounds.
         """
-        place = self._place()
+        place = self._place("global", "shared")
         if place is None:
             return None
         space, size, mask, origin, relative = place
@@ -148,14 +151,14 @@ class TracedInstruction:
     @property
     def sectors(self) -> int | None:
         """How many 32-byte sectors of global memory it touches; None where it touches none."""
-        place = self._place()
-        return _count(*place[:3], place[4]) if place is not None and place[0] == "global" else None
+        place = self._place("global")
+        return None if place is None else _count(*place[:3], place[4])
 
     @property
     def wavefronts(self) -> int | None:
         """How many passes through shared memory it takes; None where it goes elsewhere."""
-        place = self._place()
-        return _count(*place[:3], place[4]) if place is not None and place[0] == "shared" else None
+        place = self._place("shared")
+        return None if place is None else _count(*place[:3], place[4])
 
     @property
     def least(self) -> int | None:
@@ -184,10 +187,12 @@ class TracedInstruction:
             0 if wavefronts is None else least,
         )
 
-    def _place(self) -> tuple[str, int, int, int, tuple[int, ...]] | None:
+    def _place(self, *spaces: str) -> tuple[str, int, int, int, tuple[int, ...]] | None:
         """Return space, element bytes, mask, a multiple of 128 below, and the addresses counted from it."""
+        if self.memory is None or self.memory.space not in spaces:
+            return None
         addresses = self.addresses
-        if addresses is None or self.memory is None or self.memory.space == "local":
+        if addresses is None:
             return None
         on = addresses >= 0
         if not on.any():
