@@ -7,10 +7,19 @@ that it is a systolic array: an mma is one instruction that holds its unit for s
 
 from __future__ import annotations
 
-from pulsewarp.simt.tensor.kernel import ROLE_COLUMNS, ROLES, TiledKernel, ffma_kernel, tensor_kernel
+from pulsewarp.simt.tensor._programs import ROLE_COLUMNS, ROLES
+from pulsewarp.simt.tensor.frame import TiledTally
+from pulsewarp.simt.tensor.kernel import ffma_kernel, tensor_kernel
 from pulsewarp.simt.tensor.shapes import Fragment, MmaShape, fragment, mma_shapes
 from pulsewarp.simt.tensor.staging import matrix_load
-from pulsewarp.simt.tensor.trace import FILL_COLUMNS, STAGE_STATES, WORK_COLUMNS, TiledCounts, TiledTrace
+from pulsewarp.simt.tensor.trace import (
+    FILL_COLUMNS,
+    STAGE_STATES,
+    WORK_COLUMNS,
+    TiledCounts,
+    TiledKernel,
+    TiledTrace,
+)
 
 __all__ = [
     "FILL_COLUMNS",
@@ -22,6 +31,7 @@ __all__ = [
     "MmaShape",
     "TiledCounts",
     "TiledKernel",
+    "TiledTally",
     "TiledTrace",
     "ffma_kernel",
     "fragment",

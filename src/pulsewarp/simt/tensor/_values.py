@@ -1,13 +1,13 @@
 """The numbers of a product by mma or FFMA: operands rounded to their type, and the sum after every step.
 
-Documented (NVIDIA, PTX ISA, mma, "Semantics", in stored copies read on 2026-11-30): products and sums of narrow
-floats have at least single precision, in an order and with a rounding that are left unspecified; fp64 is
-added with the precision of fused multiply-adds. Chosen here: the products of one mma and its accumulator are
-added without rounding (float64 with a compensation, some 106 bits) and the sum is rounded once, to the nearest.
-An FFMA rounds once by definition, so that both machines follow one rule; fp64 is a chain of fused multiply-adds
-in the order of k. What was measured differs in the last bits: M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh,
-"Numerical behavior of NVIDIA tensor cores" (PeerJ Computer Science 7:e330, 2021; recalled) report sums that
-are cut off rather than rounded.
+Documented (NVIDIA, PTX ISA, mma, "Semantics", in stored copies read on 2026-11-30): products and sums of
+narrow floats have at least single precision, in an order and with a rounding that are left unspecified; fp64
+is added with the precision of fused multiply-adds. Chosen here: the products of one mma and its accumulator
+are added without rounding (float64 with a compensation, some 106 bits) and the sum is rounded once, to the
+nearest. An FFMA rounds once by definition, so that both machines follow one rule; fp64 is a chain of fused
+multiply-adds in the order of k. What was measured differs in the last bits: M. Fasi, N. J. Higham, M.
+Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores" (PeerJ Computer Science 7:e330, 2021;
+recalled) report sums that are cut off rather than rounded.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,19 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp._text import counted
-from pulsewarp.simt._instruction import Instruction
-from pulsewarp.simt.access import BankAccess
 from pulsewarp.simt.presets import Architecture
 from pulsewarp.simt.presets import architecture as find_architecture
 from pulsewarp.simt.tensor import _values
-from pulsewarp.simt.tensor._programs import COPIES, ROLE_COLUMNS, ROLES, Plan, write_programs
+from pulsewarp.simt.tensor._programs import COPIES, Plan, write_programs
 from pulsewarp.simt.tensor.shapes import MmaShape, find_shape, mma_shapes
-from pulsewarp.simt.tensor.staging import CHUNK_BYTES, LAYOUTS
-
-if TYPE_CHECKING:
-    from pulsewarp.simt.tensor.trace import TiledTrace
-
-__all__ = ["ROLES", "ROLE_COLUMNS", "TiledKernel", "ffma_kernel", "tensor_kernel"]
+from pulsewarp.simt.tensor.staging import LAYOUTS
+from pulsewarp.simt.tensor.trace import TiledKernel
 
 LOADS = ("LDG", "LDG.L2", "LDG.L1")
 MOST_SUMS = 2**24  # accumulators kept, those after every step
@@ -32,185 +25,6 @@ FFMA_SHAPE = (4, 8, 1)
 FFMA_OPERATIONS: Mapping[str, str] = {"int8": "IMAD", "fp64": "DFMA"}
 # Without tensor cores a narrow operand is widened when it is staged; 4 bytes, but 8 for fp64.
 _FFMA_BYTES: Mapping[str, int] = {"fp64": 8}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TiledKernel:
-    """A product cut into tiles that go through shared memory, as programs of warps, with its values.
-
-    Made by `tensor_kernel` and `ffma_kernel`. Letters: `W` warps.
-
-    Parameters
-    ----------
-    a, b : ndarray, shapes (m, k) and (k, n)
-        The operands, rounded to `dtype`.
-    dtype : str
-        Type in which they are multiplied.
-    architecture : Architecture
-    kind : str
-        ``"mma"`` or ``"ffma"``.
-    operation : str
-        The multiplying instruction, a key of ``architecture.operations``.
-    shape : MmaShape or None
-        None without tensor cores.
-    unit_shape : (int, int, int)
-        Rows and columns of C to which one multiplying instruction of a warp adds, and how many k: (16, 8, 16)
-        for an mma m16n8k16; (4, 8, 1) for an FFMA, one multiply-add in each of 32 lanes.
-    tile : (int, int, int)
-        Rows and columns of C that a block computes, and the depth k of a stage.
-    warps : (int, int)
-        Warps of a block along rows and columns of its tile.
-    stages : int
-        Buffers in shared memory, each for one tile of A and one of B.
-    copies : str
-        ``"async"`` or ``"through registers"``.
-    layout : str
-        How a tile lies in shared memory.
-    grid : (int, int)
-        Blocks along rows and columns of C.
-    padded : (int, int, int)
-        m, k and n rounded up to whole tiles; what is added holds 0.
-    programs : tuple of tuples of Instruction
-        One per warp, as `simulate` takes them.
-    blocks : tuple of int
-        The block of each warp.
-    origins : ndarray of int64, (W, 2)
-        First row and column of C of each warp.
-    roles : tuple of ndarray of int64, each (instructions, 6)
-        Per warp, what each instruction is there for; columns as in `ROLE_COLUMNS`. ``kind`` is an index into
-        `ROLES`, ``row`` and ``column`` are those of C, ``step`` the first step along k; -1 where there is
-        none.
-    sums : ndarray, (steps, padded m, padded n)
-        All accumulators after every step along k.
-    result : ndarray, shape (m, n)
-    exact, bound : ndarray of float64, shape (m, n)
-        The product of the rounded operands in float64, and what the error of each element cannot exceed.
-    access : mapping of str to BankAccess
-        The wavefronts of the first load of A, of B, and of the first piece of a tile written to a stage.
-    element_bytes, stage_bytes, registers : int
-        Bytes of an element in shared memory, and of one stage; registers a thread for values alone
-        (accumulators, fragments, what is copied through registers), without addresses.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pulsewarp import simt
-    >>> kernel = simt.tensor_kernel(np.ones((32, 64)), np.ones((64, 32)))
-    >>> kernel
-    TiledKernel(HMMA.16816 of fp16, 32x64 @ 64x32 on Ampere: 1 block, 4 warps, 2 stages, async copies)
-    >>> kernel.steps, kernel.tiles, float(kernel.result[0, 0])
-    (4, 2, 64.0)
-    """
-
-    a: NDArray[Any]
-    b: NDArray[Any]
-    dtype: str
-    architecture: Architecture
-    kind: str
-    operation: str
-    shape: MmaShape | None
-    unit_shape: tuple[int, int, int]
-    tile: tuple[int, int, int]
-    warps: tuple[int, int]
-    stages: int
-    copies: str
-    layout: str
-    grid: tuple[int, int]
-    padded: tuple[int, int, int]
-    programs: tuple[tuple[Instruction, ...], ...]
-    blocks: tuple[int, ...]
-    origins: NDArray[np.int64]
-    roles: tuple[NDArray[np.int64], ...]
-    sums: NDArray[Any]
-    result: NDArray[Any]
-    exact: NDArray[np.float64]
-    bound: NDArray[np.float64]
-    access: Mapping[str, BankAccess]
-    element_bytes: int
-    stage_bytes: int
-    registers: int
-
-    @property
-    def tiles(self) -> int:
-        """Tiles along k; each goes through a stage once."""
-        return self.padded[1] // self.tile[2]
-
-    @property
-    def steps(self) -> int:
-        """Steps along k, each as deep as one multiplying instruction."""
-        return self.padded[1] // self.unit_shape[2]
-
-    @property
-    def fragment_depth(self) -> int:
-        """How many k one round of loads from shared memory brings."""
-        return self.unit_shape[2] if self.shape else CHUNK_BYTES // self.element_bytes
-
-    @property
-    def warp_tile(self) -> tuple[int, int]:
-        """Rows and columns of C that a warp computes."""
-        return self.tile[0] // self.warps[0], self.tile[1] // self.warps[1]
-
-    @property
-    def shared_bytes(self) -> int:
-        """Shared memory of a block."""
-        return self.stages * self.stage_bytes
-
-    @property
-    def multiply_adds(self) -> int:
-        """Multiply-adds of the product, m k n."""
-        return int(self.a.size * self.b.shape[1])
-
-    @property
-    def padded_multiply_adds(self) -> int:
-        """Multiply-adds that are made, those with padding included."""
-        m, k, n = self.padded
-        return m * k * n
-
-    @property
-    def wasted(self) -> float:
-        """Share of the multiply-adds made that have padding as an operand or belong to no element of C."""
-        return 1 - self.multiply_adds / self.padded_multiply_adds
-
-    @_checks.names_keywords
-    def simulate(
-        self, *, schedulers: int = 4, policy: str = "lrr", max_outstanding: int | None = None
-    ) -> TiledTrace:
-        """Return the trace of this kernel's warps, all blocks at once on one SM.
-
-        Parameters
-        ----------
-        schedulers, policy, max_outstanding
-            As for `pulsewarp.simt.simulate`.
-
-        Returns
-        -------
-        TiledTrace
-
-        Raises
-        ------
-        ValueError
-            As `pulsewarp.simt.simulate`.
-        """
-        from pulsewarp.simt.scheduler import simulate
-        from pulsewarp.simt.tensor.trace import trace_of  # it needs this module
-
-        warp = simulate(
-            self.programs,
-            schedulers=schedulers,
-            policy=policy,
-            max_outstanding=max_outstanding,
-            blocks=self.blocks,
-        )
-        return trace_of(self, warp)
-
-    def __repr__(self) -> str:
-        (m, k), n = self.a.shape, self.b.shape[1]
-        copied = "async copies" if self.copies == "async" else f"copies {self.copies}"
-        return (
-            f"TiledKernel({self.operation} of {self.dtype}, {m}x{k} @ {k}x{n} on {self.architecture.title}: "
-            f"{counted(self.grid[0] * self.grid[1], 'block')}, {counted(len(self.programs), 'warp')}, "
-            f"{counted(self.stages, 'stage')}, {copied})"
-        )
 
 
 @_checks.names_keywords
@@ -460,6 +274,7 @@ def _build(plan: Plan, a: NDArray[Any], b: NDArray[Any], dtype: str) -> TiledKer
         stages=plan.stages,
         copies=plan.copies,
         layout=plan.layout,
+        load=plan.load,
         grid=grid,
         padded=padded,
         programs=written.programs,

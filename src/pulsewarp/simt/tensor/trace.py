@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +14,19 @@ from numpy.typing import NDArray
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp._report import Report
+from pulsewarp._text import counted
+from pulsewarp.simt._instruction import Instruction
 from pulsewarp.simt._states import ISSUES
+from pulsewarp.simt.access import BankAccess
+from pulsewarp.simt.presets import Architecture
+from pulsewarp.simt.scheduler import simulate
 from pulsewarp.simt.tensor._programs import BARRIER, COPY, LOAD_A, LOAD_B, MULTIPLY, STORE
-from pulsewarp.simt.tensor.kernel import TiledKernel
+from pulsewarp.simt.tensor.shapes import MmaShape
+from pulsewarp.simt.tensor.staging import CHUNK_BYTES
 from pulsewarp.simt.trace import WarpTrace
+
+if TYPE_CHECKING:
+    from pulsewarp.simt.tensor.frame import TiledTally
 
 Ints = NDArray[np.int64]
 
@@ -86,6 +96,185 @@ class TiledCounts:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class TiledKernel:
+    """A product cut into tiles that go through shared memory, as programs of warps, with its values.
+
+    Made by `tensor_kernel` and `ffma_kernel`. Letters: `W` warps.
+
+    Parameters
+    ----------
+    a, b : ndarray, shapes (m, k) and (k, n)
+        The operands, rounded to `dtype`.
+    dtype : str
+        Type in which they are multiplied.
+    architecture : Architecture
+    kind : str
+        ``"mma"`` or ``"ffma"``.
+    operation : str
+        The multiplying instruction, a key of ``architecture.operations``.
+    shape : MmaShape or None
+        None without tensor cores.
+    unit_shape : (int, int, int)
+        Rows and columns of C to which one multiplying instruction of a warp adds, and how many k: (16, 8, 16)
+        for an mma m16n8k16; (4, 8, 1) for an FFMA, one multiply-add in each of 32 lanes.
+    tile : (int, int, int)
+        Rows and columns of C that a block computes, and the depth k of a stage.
+    warps : (int, int)
+        Warps of a block along rows and columns of its tile.
+    stages : int
+        Buffers in shared memory, each for one tile of A and one of B.
+    copies : str
+        ``"async"`` or ``"through registers"``.
+    layout : str
+        How a tile lies in shared memory.
+    load : str
+        Where copies come from, ``"LDG"``, ``"LDG.L2"`` or ``"LDG.L1"``.
+    grid : (int, int)
+        Blocks along rows and columns of C.
+    padded : (int, int, int)
+        m, k and n rounded up to whole tiles; what is added holds 0.
+    programs : tuple of tuples of Instruction
+        One per warp, as `simulate` takes them.
+    blocks : tuple of int
+        The block of each warp.
+    origins : ndarray of int64, (W, 2)
+        First row and column of C of each warp.
+    roles : tuple of ndarray of int64, each (instructions, 6)
+        Per warp, what each instruction is there for; columns as in `ROLE_COLUMNS`. ``kind`` is an index into
+        `ROLES`, ``row`` and ``column`` are those of C, ``step`` the first step along k; -1 where there is
+        none.
+    sums : ndarray, (steps, padded m, padded n)
+        All accumulators after every step along k.
+    result : ndarray, shape (m, n)
+    exact, bound : ndarray of float64, shape (m, n)
+        The product of the rounded operands in float64, and what the error of each element cannot exceed.
+    access : mapping of str to BankAccess
+        The wavefronts of the first load of A, of B, and of the first piece of a tile written to a stage.
+    element_bytes, stage_bytes, registers : int
+        Bytes of an element in shared memory, and of one stage; registers a thread for values alone
+        (accumulators, fragments, what is copied through registers), without addresses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pulsewarp import simt
+    >>> kernel = simt.tensor_kernel(np.ones((32, 64)), np.ones((64, 32)))
+    >>> kernel
+    TiledKernel(HMMA.16816 of fp16, 32x64 @ 64x32 on Ampere: 1 block, 4 warps, 2 stages, async copies)
+    >>> kernel.steps, kernel.tiles, float(kernel.result[0, 0])
+    (4, 2, 64.0)
+    """
+
+    a: NDArray[Any]
+    b: NDArray[Any]
+    dtype: str
+    architecture: Architecture
+    kind: str
+    operation: str
+    shape: MmaShape | None
+    unit_shape: tuple[int, int, int]
+    tile: tuple[int, int, int]
+    warps: tuple[int, int]
+    stages: int
+    copies: str
+    layout: str
+    load: str
+    grid: tuple[int, int]
+    padded: tuple[int, int, int]
+    programs: tuple[tuple[Instruction, ...], ...]
+    blocks: tuple[int, ...]
+    origins: NDArray[np.int64]
+    roles: tuple[NDArray[np.int64], ...]
+    sums: NDArray[Any]
+    result: NDArray[Any]
+    exact: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    access: Mapping[str, BankAccess]
+    element_bytes: int
+    stage_bytes: int
+    registers: int
+
+    @property
+    def tiles(self) -> int:
+        """Tiles along k; each goes through a stage once."""
+        return self.padded[1] // self.tile[2]
+
+    @property
+    def steps(self) -> int:
+        """Steps along k, each as deep as one multiplying instruction."""
+        return self.padded[1] // self.unit_shape[2]
+
+    @property
+    def fragment_depth(self) -> int:
+        """How many k one round of loads from shared memory brings."""
+        return self.unit_shape[2] if self.shape else CHUNK_BYTES // self.element_bytes
+
+    @property
+    def warp_tile(self) -> tuple[int, int]:
+        """Rows and columns of C that a warp computes."""
+        return self.tile[0] // self.warps[0], self.tile[1] // self.warps[1]
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block."""
+        return self.stages * self.stage_bytes
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of the product, m k n."""
+        return int(self.a.size * self.b.shape[1])
+
+    @property
+    def padded_multiply_adds(self) -> int:
+        """Multiply-adds that are made, those with padding included."""
+        m, k, n = self.padded
+        return m * k * n
+
+    @property
+    def wasted(self) -> float:
+        """Share of the multiply-adds made that have padding as an operand or belong to no element of C."""
+        return 1 - self.multiply_adds / self.padded_multiply_adds
+
+    @_checks.names_keywords
+    def simulate(
+        self, *, schedulers: int = 4, policy: str = "lrr", max_outstanding: int | None = None
+    ) -> TiledTrace:
+        """Return the trace of this kernel's warps, all blocks at once on one SM.
+
+        Parameters
+        ----------
+        schedulers, policy, max_outstanding
+            As for `pulsewarp.simt.simulate`.
+
+        Returns
+        -------
+        TiledTrace
+
+        Raises
+        ------
+        ValueError
+            As `pulsewarp.simt.simulate`.
+        """
+        warp = simulate(
+            self.programs,
+            schedulers=schedulers,
+            policy=policy,
+            max_outstanding=max_outstanding,
+            blocks=self.blocks,
+        )
+        return _trace_of(self, warp)
+
+    def __repr__(self) -> str:
+        (m, k), n = self.a.shape, self.b.shape[1]
+        copied = "async copies" if self.copies == "async" else f"copies {self.copies}"
+        return (
+            f"TiledKernel({self.operation} of {self.dtype}, {m}x{k} @ {k}x{n} on {self.architecture.title}: "
+            f"{counted(self.grid[0] * self.grid[1], 'block')}, {counted(len(self.programs), 'warp')}, "
+            f"{counted(self.stages, 'stage')}, {copied})"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class TiledTrace:
     """A run of a `TiledKernel`: the trace of its warps, and what units and stages did.
 
@@ -103,7 +292,7 @@ class TiledTrace:
         ``free``, and the sum can be read at ``done``.
     fills : ndarray of int64, (blocks x tiles, 9)
         One row for each tile of each block; columns as in `FILL_COLUMNS`, all but the first three in cycles:
-        the first copy into the stage is issued, the last byte is there, the barrier is passed, the first
+        the first copy into the stage is issued, the last byte is there, the barrier is passed too, the first
         fragment is loaded from it, the last fragment's data has arrived, the next tile begins to fill the
         stage (or the end).
 
@@ -248,17 +437,55 @@ class TiledTrace:
             copied_bytes=len(self.fills) * (rows + columns) * depth * kernel.element_bytes,
         )
 
-    def verify(self) -> Report:
+    @_checks.names_keywords
+    def tally(self, cycles: Iterable[int]) -> TiledTally:
+        """Return what the run has taken up to and with some cycles.
+
+        Parameters
+        ----------
+        cycles : iterable of int
+            From 0; one beyond the end counts as the last.
+
+        Returns
+        -------
+        TiledTally
+        """
+        from pulsewarp.simt.tensor.frame import tally_of  # it needs this module
+
+        wanted = _checks.several("cycles", cycles, "write a list")
+        return tally_of(self, [_checks.whole_number("a cycle", t, least=0) for t in wanted])
+
+    @_checks.names_keywords
+    def verify(self, *, cycle: int | None = None) -> Report:
         """Recount the run from its issues and return what holds.
 
         Checked: every multiply-add made exactly once; no unit taken before it is free; no sum or fragment
         read before it is there; no stage read before its tile has landed and the barrier is passed, nor
         overwritten while it is read; the result within its bound.
 
+        Parameters
+        ----------
+        cycle : int, optional
+            Count units, stages and sums of this cycle again too.
+
         Returns
         -------
         Report
+
+        Raises
+        ------
+        ValueError
+            When the run has no such cycle.
         """
+        if cycle is None:
+            return self._verified
+        from pulsewarp.simt.tensor.frame import check_frame
+
+        t = _checks.whole_number("cycle", cycle, least=0, most=self.cycles - 1)
+        return Report((*self._verified.checks, check_frame(self, t)))
+
+    @cached_property
+    def _verified(self) -> Report:
         from pulsewarp.simt.tensor.verification import verify  # it needs this module
 
         return verify(self)
@@ -271,7 +498,7 @@ class TiledTrace:
         )
 
 
-def trace_of(kernel: TiledKernel, warp: WarpTrace) -> TiledTrace:
+def _trace_of(kernel: TiledKernel, warp: WarpTrace) -> TiledTrace:
     """Return the trace of a kernel whose warps did that."""
     issues = issue_cycles(warp)
     return TiledTrace(kernel, warp, freeze(_work(kernel, warp, issues)), freeze(_fills(kernel, warp, issues)))
@@ -318,6 +545,8 @@ def _fills(kernel: TiledKernel, warp: WarpTrace, issues: list[Ints]) -> Ints:
                 np.minimum.at(own[:, first], tile[at], cycles[at])
             np.maximum.at(own[:, last], tile[at], cycles[at] + latency[at])
             own[tile[at], 1] = stage[at]
+    # Stores through registers may land behind the barrier: the memory unit serves them before any load.
+    fills[:, :, 5] = np.maximum(fills[:, :, 5], fills[:, :, 4])
     fills[:, :, 0] = np.arange(blocks)[:, None]
     fills[:, :, 2] = np.arange(kernel.tiles)
     fills[:, : -kernel.stages, 8] = fills[:, kernel.stages :, 3]
