@@ -178,6 +178,7 @@ def results() -> dict[str, object]:
     question = lesson.predict("How many?", choices=[1, 2], answer=1)
     exercise = lesson.exercise("Count.", answer=1)
     chip = chips.get("h100_sxm")
+    at_barrier = simt.barriers(simt.simulate([simt.chain_and_barrier(2, 1)] * 2))
     return {
         "trace": array,
         "large trace": systolic.simulate(big, big, rows=32, cols=32),
@@ -209,6 +210,7 @@ def results() -> dict[str, object]:
         "touch": race.touches[0],
         "lesson kernel": simt.lesson_kernels.product(),
         "occupancy": simt.occupancy(),
+        "divergence": simt.run_warp("if lane < 4:\n    x = 1"),
         "placement": simt.place_blocks(3, 2),
         "placement tally": simt.place_blocks(3, 2).tally([0, 1]),
         "launch change": simt.occupancy().one_more()[0],
@@ -269,8 +271,12 @@ def results() -> dict[str, object]:
         "sector counts": simt.count_sectors(np.zeros((3, 32), np.int64), 4),
         "wavefront counts": simt.count_wavefronts(np.zeros((3, 32), np.int64), 4),
         "access player": widgets.AccessPlayer(simt.sectors(simt.pattern("8 * lane"), 4)),
+        "divergence player": widgets.DivergencePlayer(simt.run_warp("if lane < 4:\n    x = 1")),
         "placement player": widgets.PlacementPlayer(simt.place_blocks(3, 2)),
         "warp player": widgets.WarpPlayer(warps),
+        "barriers": at_barrier,
+        "barrier": at_barrier.rounds[0],
+        "barrier player": widgets.BarrierPlayer(at_barrier.trace),
     }
 
 

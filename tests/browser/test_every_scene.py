@@ -31,6 +31,12 @@ def warps() -> simt.WarpTrace:
     return simt.simulate([simt.load_compute(2, 3, load_latency=20)] * 8, policy="lrr")
 
 
+def machines() -> list[simt.DivergenceTrace]:
+    program = "x = lane\nif x % 2:\n    x = x + 1\n    x = 3 * x\nelse:\n    x = 0\nx = x + 1"
+    kinds: list[dict[str, Any]] = [{}, {"reconvergence": "independent", "schedule": "alternate"}]
+    return [simt.run_warp(program, latency=2, **kind) for kind in kinds]
+
+
 def broken(fault: systolic.Fault, **options: bool) -> Player:
     sound = systolic.simulate(A, B, rows=4, cols=4)
     return widgets.FaultPlayer(sound, systolic.simulate(A, B, rows=4, cols=4, fault=fault), **options)
@@ -82,7 +88,22 @@ SCENES: dict[str, Callable[[], Player]] = {
     "placement, uneven": lambda: widgets.PlacementPlayer(
         simt.place_blocks(90, 16, 4, [20 + 37 * b % 71 for b in range(90)], "most_room")
     ),
+    "divergence": lambda: widgets.DivergencePlayer(machines()),
+    "divergence, one": lambda: widgets.DivergencePlayer(
+        simt.run_warp("for i in range(lane % 3):\n    if lane > 8:\n        syncthreads()", lanes=20)
+    ),
     "warp": lambda: widgets.WarpPlayer(warps()),
+    "barrier": lambda: widgets.BarrierPlayer(
+        {
+            name: simt.simulate([simt.chain_and_barrier(3, n), *[simt.chain_and_barrier(3, 4)] * 7])
+            for name, n in (("one late", 12), ("none late", 4))
+        }
+    ),
+    "barrier, blocks": lambda: widgets.BarrierPlayer(
+        simt.simulate(
+            [simt.chain_and_barrier(2, w % 5) for w in range(16)], blocks=[w // 4 for w in range(16)]
+        )
+    ),
     "fault": lambda: broken(systolic.Fault("no_skew")),
     "fault, hidden": lambda: broken(systolic.Fault("stuck_cell", row=1, col=2), hide_fault=True),
 }

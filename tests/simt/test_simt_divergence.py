@@ -331,7 +331,7 @@ def test_every_cycle_has_a_sentence_that_names_every_lane() -> None:
         trace = simt.run_warp(program, **how)
         for t in range(trace.cycles):
             assert trace.why(t).endswith(".")
-            told = int(trace.mask[t].sum()) or int((trace.state[t] == module.STALLED).sum())
+            told = int((trace.state[t] == module.RUNS).sum()) or int((trace.state[t] == module.STALLED).sum())
             others = int(np.isin(trace.state[t], [OFF, MEETS, *range(4, 7)]).sum())
             assert told + others == 32
 

@@ -65,7 +65,7 @@ class DivergenceTrace:
     mask : ndarray of bool, (cycles, 32)
         Lanes that run it.
     state : ndarray of int8, (cycles, 32)
-        What each lane does, an index into `LANE_STATES`.
+        What each lane does, an index into `LANE_STATES`. Lanes that go round for ever run in the last cycle.
     pc : ndarray of int32, (cycles, 32)
         Each lane's next step after the edge; -1 for one that has ended.
     values : ndarray of int64, (cycles, registers, 32)
@@ -559,7 +559,9 @@ def _trace(
         done = int(which[t]) if issued[t] < 0 else int(which[t]) - 1  # how the lanes stood before this cycle
         after = run.moments[done + 1].lanes if done + 1 < len(run.moments) else ()
         state[t] = moments[done + 1].states
-        if not (hang and t == cycles - 1):
+        if hang and t == cycles - 1:
+            state[t, list(run.round)] = RUNS
+        else:
             state[t, list(after)] = RUNS if issued[t] >= 0 else STALLED
     told = [moments[int(i) + 1] for i in which]
     registers = program.registers

@@ -84,14 +84,15 @@ const CHAR = 7.25; // of the monospace at 12 px, a little more than it takes
 
 /**
  * Where everything lies, in CSS pixels: the program with the lanes at its lines, and lanes over time beside or below it.
- * @param {{lines: string[], cycles: number}[]} runs @param {number} width
+ * @param {{lines: string[], lanes: number, cycles: number}[]} runs @param {number} width
  */
 export function layout(runs, width) {
   const narrow = width < 600;
   const cycles = Math.max(...runs.map((run) => run.cycles));
+  const lanes = Math.max(...runs.map((run) => run.lanes)); // those that take no part are not drawn
   const longest = Math.max(...runs.flatMap((run) => run.lines.map((line) => line.length)), 8);
-  const cell = narrow ? Math.max(3, Math.floor((width * 0.52) / LANES)) : Math.min(8, Math.max(5, Math.floor((width * 0.28) / LANES)));
-  const grid = cell * LANES;
+  const cell = narrow ? Math.min(16, Math.max(3, Math.floor((width * 0.52) / lanes))) : Math.min(22, Math.max(5, Math.floor((width * 0.28) / lanes)));
+  const grid = cell * lanes;
   const wanted = Math.ceil(longest * CHAR) + 34;
   const code = narrow ? width - grid - 4 : Math.min(wanted, Math.round(width * 0.34));
   const label = narrow ? 26 : code + grid + 46;
@@ -100,13 +101,13 @@ export function layout(runs, width) {
     const title = y + 13;
     const top = title + 26;
     const rows = (run.lines.length + 1) * ROW;
-    const lane = narrow ? 3 : Math.min(7, Math.max(4, Math.floor(rows / LANES)));
+    const lane = Math.max(narrow ? 3 : 4, Math.min(narrow ? 12 : 22, Math.floor((narrow ? 96 : rows) / lanes)));
     const plotTop = narrow ? top + rows + 22 : top;
-    const bottom = plotTop + lane * LANES;
+    const bottom = plotTop + lane * lanes;
     y = Math.max(top + rows, bottom + 16) + 12;
     return { title, top, rows, lane, plotTop, bottom };
   });
-  return { width, narrow, cycles, code, cell, grid, label, plot: width - label - 2, blocks, axis: y - 6, height: y + 16 };
+  return { width, narrow, cycles, lanes, code, cell, grid, label, plot: width - label - 2, blocks, axis: y - 6, height: y + 16 };
 }
 
 /** @param {Layout} at @param {number} t */
@@ -206,10 +207,10 @@ function drawTime(to, at, runs, palette) {
   runs.forEach((run, r) => {
     const { plotTop, lane, bottom } = at.blocks[r];
     for (let t = 0; t < run.cycles; t++) {
-      for (let l = 0; l < LANES; l++) {
+      for (let l = 0; l < run.lanes; l++) {
         const state = run.state(t, l);
         let many = 1;
-        while (l + many < LANES && run.state(t, l + many) === state) many += 1;
+        while (l + many < run.lanes && run.state(t, l + many) === state) many += 1;
         to.fillStyle = paint[state];
         to.fillRect(across(at, t), plotTop + l * lane, Math.max(0.6, wide - gap), many * lane - (lane >= 4 && state === "runs" ? 0.5 : 0));
         l += many - 1;
@@ -221,8 +222,8 @@ function drawTime(to, at, runs, palette) {
     to.font = `11px ${palette.sans}`;
     to.fillStyle = palette.muted;
     to.textAlign = "right";
-    for (const l of [0, 31]) to.fillText(String(l), at.label - 5, plotTop + l * lane + (l ? lane : 9));
-    if (wide >= 15) {
+    for (const l of new Set([0, at.lanes - 1])) to.fillText(String(l), at.label - 5, plotTop + l * lane + (l ? lane : 9));
+    if (wide >= 13) {
       to.fillText("line", at.label - 5, bottom + 12);
       to.textAlign = "center";
       for (let t = 0; t < run.cycles; t++) {
@@ -255,7 +256,7 @@ function drawProgram(to, at, run, block, palette, t) {
   const { top, rows } = block;
   to.font = `11px ${palette.sans}`;
   to.fillStyle = palette.muted;
-  for (const l of [0, 8, 16, 24, 31]) {
+  for (const l of new Set([0, 8, 16, 24, at.lanes - 1].filter((one) => one < at.lanes))) {
     to.textAlign = "center";
     to.fillText(String(l), at.code + (l + 0.5) * at.cell, top - 5);
   }
@@ -323,8 +324,8 @@ function drawNow(to, at, runs, palette, t, { hidden, selected }) {
     to.globalAlpha = 1;
     to.strokeStyle = palette.now;
     to.lineWidth = 2;
-    to.strokeRect(x - 1, block.plotTop - 2, Math.max(3, wide + (wide >= 5 ? 1 : 2)), block.bottom - block.plotTop + 4);
-    if (selected[0] === r && selected[1] < LANES) {
+    if (!run.over(t)) to.strokeRect(x - 1, block.plotTop - 2, Math.max(3, wide + (wide >= 5 ? 1 : 2)), block.bottom - block.plotTop + 4);
+    if (selected[0] === r && selected[1] < at.lanes) {
       const l = selected[1];
       to.strokeStyle = palette.ink;
       to.lineWidth = 1.5;
@@ -383,7 +384,7 @@ function standingPanel(run, several) {
         let path = "";
         for (let l = 0; l < LANES; l++) if ((mask >>> l) & 1) path += `M${l * 6 + 0.5} 1h5v8h-5z`;
         const to = end < 0 ? "" : `, up to ${place(end)}`;
-        const does = { runs: "", stalled: ", needs a result", off: ", off", meets: end < 0 ? ", wait where the branch ends" : ", once they meet", ended: "" }[state] ?? `, ${DOES[state]}`;
+        const does = { runs: "", stalled: ", needs a result", off: ", off", meets: end < 0 ? ", waiting where the branch ends" : ", later", ended: "" }[state] ?? `, ${DOES[state].replace("waits", "waiting")}`;
         return h("li", { class: i === 0 ? "dv-now" : null }, h("p", {}, h("b", {}, capital(place(line))), `${to}: ${who}${does}`),
           s("svg", { class: "dv-strip", viewBox: "0 0 192 10", preserveAspectRatio: "none", "aria-hidden": "true" },
             s("path", { class: "dv-out", d: "M0.5 0.5h191v9h-191z" }), s("path", { class: "dv-in", d: path })));
