@@ -265,6 +265,11 @@ def test_tied_limits_are_changed_together() -> None:
         ({"static_shared": 60_000}, {"static_shared": 49_152}, 3),
         ({"registers_per_thread": 300}, {"registers_per_thread": 255}, 1),
         ({"threads_per_block": 2000, "registers_per_thread": 32}, {"threads_per_block": 1024}, 2),
+        (
+            {"threads_per_block": 1025, "registers_per_thread": 257},
+            {"threads_per_block": 1024, "registers_per_thread": 64},
+            1,
+        ),
         ({"carveout": 0, "dynamic_shared": 7168, "registers_per_thread": 32}, {"carveout": 5}, 2),
     ],
 )

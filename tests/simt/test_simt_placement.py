@@ -234,6 +234,8 @@ def test_the_catalogue_and_occupancy_give_the_slots() -> None:
     launch = simt.occupancy("9.0", threads_per_block=256, registers_per_thread=64)
     placed = simt.place_blocks(529, H100, launch, 700)
     assert (placed.sms, placed.blocks_per_sm, placed.chip) == (132, 4, "h100_sxm")
+    by_id = simt.place_blocks(3, "v100_sxm2_16")
+    assert (by_id.sms, by_id.chip) == (80, "v100_sxm2_16")
     assert placed.cycles == 1400 and placed.last_wave_blocks == 1
 
 
@@ -302,6 +304,7 @@ def test_repr_and_events() -> None:
         ({"blocks": 10**7}, r"blocks is 10000000.*at most 1000000"),
         ({"sms": 0}, r"sms is 0"),
         ({"sms": chips.get("tpu_v5e")}, r"TPU v5e is no GPU.*give the number of SMs"),
+        ({"sms": "h100"}, r"Unknown chip 'h100'.*Did you mean 'h100_"),
         ({"sms": replace(H100, cores=None)}, r"H100.* unknown number of cores.*give the number of SMs"),
         ({"blocks_per_sm": 0}, r"blocks_per_sm is 0"),
         ({"sms": 2000, "blocks_per_sm": 1000}, r"2000 SMs of 1000 slots are more than 1000000 slots"),

@@ -500,7 +500,8 @@ _SEARCHES = (_fewer_registers, _less_shared, _opted_in, _larger_carveout, _fewer
 def _together(launch: Occupancy, wanted: int) -> Iterator[dict[str, Any]]:
     """Yield a change of several things at once, each by as little as its own limit asks for.
 
-    First with as many threads, so that registers and shared memory give way; then with fewer.
+    First with as many threads, so that registers and shared memory give way; then with fewer; then with as
+    few as warps alone ask for, and registers give way as well.
     """
     yield _each_alone(launch, wanted, {})
     if launch.limits["registers"] < wanted or launch.limits["warps"] < wanted:
@@ -509,7 +510,13 @@ def _together(launch: Occupancy, wanted: int) -> Iterator[dict[str, Any]]:
             fewer = occupancy(**{**launch.launch, "threads_per_block": warps * device.warp_size})
             if min(fewer.limits["registers"], fewer.limits["warps"]) >= wanted:
                 yield _each_alone(fewer, wanted, {"threads_per_block": fewer.threads_per_block})
-                break
+                return
+    if launch.limits["warps"] < wanted:
+        for warps in range(launch.warps_per_block - 1, 0, -1):
+            fewer = occupancy(**{**launch.launch, "threads_per_block": warps * launch.device.warp_size})
+            if fewer.limits["warps"] >= wanted:
+                yield _each_alone(fewer, wanted, {"threads_per_block": fewer.threads_per_block})
+                return
 
 
 def _each_alone(launch: Occupancy, wanted: int, settings: dict[str, Any]) -> dict[str, Any]:

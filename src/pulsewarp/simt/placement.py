@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pulsewarp import _checks
+from pulsewarp import _checks, chips
 from pulsewarp._arrays import freeze
 from pulsewarp._report import Check, Report
 from pulsewarp._text import counted
@@ -380,7 +380,7 @@ class Placement:
 @_checks.names_keywords
 def place_blocks(
     blocks: int,
-    sms: Chip | int,
+    sms: Chip | str | int,
     blocks_per_sm: Occupancy | int = 1,
     block_cycles: WarpTrace | Iterable[int] | NDArray[np.integer[Any]] | int = 1,
     order: str = "round_robin",
@@ -396,8 +396,8 @@ def place_blocks(
     ----------
     blocks : int
         Blocks of the grid, from 1 to 1,000,000.
-    sms : Chip or int
-        A GPU whose number of cores is known, or that number.
+    sms : Chip, str or int
+        A GPU whose number of cores is known, its id in the catalogue such as ``"h100_sxm"``, or that number.
     blocks_per_sm : Occupancy or int
         Blocks an SM holds at once, or what :func:`occupancy` says of the launch.
     block_cycles : int, iterable of int, or WarpTrace
@@ -416,8 +416,9 @@ def place_blocks(
     Raises
     ------
     ValueError
-        When a number is no whole one in its range, the chip is no GPU or its cores are unknown, the launch
-        cannot start, the trace never ends, or there are not as many numbers of cycles as blocks.
+        When a number is no whole one in its range, an id is not in the catalogue, the chip is no GPU or its
+        cores are unknown, the launch cannot start, the trace never ends, or there are not as many numbers of
+        cycles as blocks.
 
     Notes
     -----
@@ -435,13 +436,14 @@ def place_blocks(
     >>> full.cycles, more.cycles, more.waves, more.tail_cycles, round(more.utilisation, 3)
     (1000, 2000, 2, 1000, 0.504)
     >>> launch = simt.occupancy("9.0", threads_per_block=256, registers_per_thread=64)
-    >>> simt.place_blocks(529, chips.get("h100_sxm"), launch, 1000)
+    >>> simt.place_blocks(529, "h100_sxm", launch, 1000)
     Placement(529 equal blocks on 132 SMs of 4 slots, round_robin: 2 waves, 2000 cycles, 50.1 % of slots used)
     """
     count = _checks.whole_number(
         "blocks", blocks, most=MOST_BLOCKS, remedy="For more of equal blocks, roofline.waves counts."
     )
     order = _checks.choice("order", order, ORDERS)
+    sms = chips.get(sms) if isinstance(sms, str) else sms
     cores, each = _cores(sms), _slots_per_sm(blocks_per_sm)
     if cores * each > MOST_BLOCKS:
         raise ValueError(

@@ -409,7 +409,7 @@ function open(packed) {
       "Shared memory: static and dynamic together, from compute capability 8.0 on with 1 KiB that the system reserves in each block, rounded up to 128 bytes (256 on 7.x).",
       "Block slots and barriers are the SM's own: no change of a launch gives more of them.",
       ...limitRows(lanes).map(({ label, help }) => `${capital(label)}: ${help[0].toLowerCase()}${help.slice(1)}`),
-      "More occupancy is not more speed: a kernel whose warps issue several independent instructions each hides the same latency with fewer warps (Volkov, Better Performance at Lower Occupancy, GTC 2010).",
+      "More occupancy is not more speed: a kernel whose warps issue several independent instructions each hides the same latency with fewer warps (V. Volkov, Better Performance at Lower Occupancy, GPU Technology Conference 2010, nvidia.com/content/GTC-2010/pdfs/2238_GTC2010.pdf; cited as others cite it, the slides were not read).",
       "Fewer registers may make the compiler spill to local memory, which costs loads and stores; measure both.",
       "Point at a part of a bar, or tab into the picture and use the arrow keys: the sentence says what that block holds.",
     ],
