@@ -22,6 +22,14 @@ def mixed() -> list[simt.Instruction]:
     return step * 10
 
 
+def tensor_tiles() -> list[simt.Instruction]:
+    """Return 800 instructions: per tile two loads, a barrier, 16 mma on 4 accumulators, a barrier."""
+    tile = [simt.Instruction("mem", 28, 2, f"t{k}", (), "LDS") for k in range(2)]
+    tile.append(simt.bar())
+    tile += [simt.Instruction("tensor", 18, 8, f"c{k % 4}", (f"c{k % 4}", "t0", "t1")) for k in range(16)]
+    return [*tile, simt.bar()] * 40
+
+
 def runs() -> dict[str, dict[str, Any]]:
     """Return the arguments of `simulate` by what holds the warps up; 32 warps, or as many as a kernel has."""
     barrier, late = simt.chain_and_barrier(100, 9), simt.chain_and_barrier(100, 18)
@@ -38,6 +46,9 @@ def runs() -> dict[str, dict[str, Any]]:
         },
         "barrier every 9 FMAs": {"programs": [barrier] * 32, "blocks": [w // 8 for w in range(32)]},
         "barrier, one warp late": {"programs": [late] + [barrier] * 31},
+        "barrier every FMA": {"programs": [simt.chain_and_barrier(500, 1)] * 32},
+        "divergence: 4 paths of 8 lanes": {"programs": [simt.diverge(4, 200, 200)] * 32},
+        "tensor: 4 accumulators, staged by barriers": {"programs": [tensor_tiles()] * 32},
         "16x16 product, k = 256": {"programs": kernel.programs, "blocks": kernel.blocks},
     }
 

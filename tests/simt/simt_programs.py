@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,6 +68,33 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
         "schedulers": draw(st.integers(1, 4)),
         "policy": draw(st.sampled_from(sorted(simt.POLICIES))),
         "max_outstanding": draw(st.none() | st.integers(1, 4)),
+    }
+
+
+def stretches(seed: int) -> dict[str, Any]:
+    """Arguments of `simulate` in which long stretches wait for nothing, with anything else now and then."""
+    draw = random.Random(seed)
+    registers = REGISTERS[: draw.randint(1, 3)]
+
+    def instruction() -> Instruction:
+        if draw.random() < 0.85:
+            return Instruction(dst=None if draw.random() < 0.7 else draw.choice(registers))
+        return Instruction(
+            unit=draw.choice(("mem", "mem", "alu", "sfu", "tensor", "bar")),
+            latency=draw.choice((1, 2, 9, 20, 60)),
+            interval=draw.choice((1, 1, 2, 3)),
+            dst=draw.choice([None, *registers]),
+            srcs=tuple(draw.sample(registers, draw.randint(0, len(registers)))),
+        )
+
+    distinct = [[instruction() for _ in range(draw.randint(1, 40))] for _ in range(draw.randint(1, 3))]
+    warps = draw.randint(1, draw.choice((4, 20)))
+    return {
+        "programs": [draw.choice(distinct) for _ in range(warps)],
+        "blocks": [draw.randint(0, 2) for _ in range(warps)],
+        "schedulers": draw.randint(1, 3),
+        "policy": draw.choice(sorted(simt.POLICIES)),
+        "max_outstanding": draw.choice((None, 1, 3)),
     }
 
 

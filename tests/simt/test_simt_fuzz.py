@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from simt_programs import check_against_naive, check_laws, runs
+from simt_programs import check_against_naive, check_laws, runs, stretches
 
 from pulsewarp import simt
+from pulsewarp.simt import _engine
 
 
 @settings(max_examples=200)
@@ -54,3 +55,12 @@ def drawn(seed: int) -> dict[str, Any]:
 def test_thousands_of_small_runs_equal_the_naive_stepper(start: int) -> None:
     for seed in range(start, start + 500):
         check_against_naive(drawn(seed))
+
+
+@pytest.mark.parametrize("worth", [1, 2, _engine.WORTH])
+def test_stretches_issued_at_once_equal_the_naive_stepper(
+    monkeypatch: pytest.MonkeyPatch, worth: int
+) -> None:
+    monkeypatch.setattr(_engine, "WORTH", worth)
+    for seed in range(120):
+        check_against_naive(stretches(seed))

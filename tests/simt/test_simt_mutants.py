@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import Phase, given, settings
-from simt_programs import check_against_naive, check_laws, runs
+from simt_programs import check_against_naive, check_laws, runs, stretches
 from test_simt_reference import SCHEDULING, check_row
 
 from pulsewarp import simt
@@ -38,6 +38,12 @@ def laws() -> None:
             check_laws(simt.simulate([program] * 5 + [short] * 3, schedulers=schedulers, policy=policy))
 
 
+def at_once() -> None:
+    """Programs with stretches that are issued at once, however short."""
+    for seed in range(120):
+        check_against_naive(stretches(seed))
+
+
 def reference() -> None:
     for row in SCHEDULING:
         check_row(row)
@@ -60,8 +66,8 @@ Fault = tuple[str, str, str, Checks]  # its name, what stands there, what is put
 ENGINE: list[Fault] = [
     (
         "two issues in a cycle",
-        "for s, masks, bits in numbered:",
-        "for s, masks, bits in numbered * 2:",
+        "for s, masks, wakes, bits in numbered:",
+        "for s, masks, wakes, bits in numbered * 2:",
         (laws, fuzz),
     ),
     (
@@ -133,6 +139,36 @@ ENGINE: list[Fault] = [
         "if len(landing) <= max_outstanding:",
         (fuzz, reference),
     ),
+    (
+        "a stretch that goes one instruction too far",
+        "len(order) * steps[bits[bit]][0]",
+        "len(order) * (1 + steps[bits[bit]][0])",
+        (at_once,),
+    ),
+    (
+        "a stretch that sleeps through an alarm",
+        "end = min([min(cycles) for cycles in awaited if cycles], default=NEVER)",
+        "end = NEVER",
+        (at_once,),
+    ),
+    (
+        "a stretch begun while memory is asked for",
+        "if any(masks[MEMORY:]) or moved[s]",
+        "if moved[s]",
+        (at_once,),
+    ),
+    (
+        "a stretch that lets in warps from outside the pool",
+        "eligible = masks[ALWAYS_FREE] & inside[s]",
+        "eligible = masks[ALWAYS_FREE]  # all",
+        (at_once,),
+    ),
+    (
+        "after a stretch the turn passes to the wrong warp",
+        "order[(end - t - 1) % len(order)]",
+        "order[(end - t) % len(order)]",
+        (at_once,),
+    ),
 ]
 
 
@@ -143,6 +179,7 @@ def test_a_fault_in_the_loop_is_seen(
     monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, checks: Checks
 ) -> None:
     plant(monkeypatch, _engine, right, wrong)
+    monkeypatch.setattr(simt.scheduler._engine, "WORTH", 1)
     for check in checks:
         # A fault may show as a wrong number or as a run that breaks down.
         with pytest.raises((AssertionError, ValueError, IndexError, KeyError, ExceptionGroup)):
@@ -190,14 +227,14 @@ STATES: list[Fault] = [
     ),
     (
         "a unit taken in this very cycle is not seen",
-        "now * S + s, side",
-        "now * S, side",
+        "                before += per_cycle(cycle)\n",
+        "                before += 0\n",
         (fuzz,),
     ),
     (
         "the limit hides behind the unit",
-        "later = full & (place > end)",
-        "later = full & (end < 0)",
+        "& (place > ends)",
+        "& (ends < 0)",
         (fuzz,),
     ),
 ]
@@ -209,7 +246,7 @@ def test_a_fault_in_the_states_is_seen(
 ) -> None:
     plant(monkeypatch, _states, right, wrong)
     for check in checks:
-        with pytest.raises(AssertionError):
+        with pytest.raises((AssertionError, ValueError)):  # a wrong state, or stages that do not fit together
             check()
 
 
@@ -246,5 +283,5 @@ def test_a_fault_in_what_is_settled_beforehand_is_seen(
 def test_planting_alone_turns_nothing_red(monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch, _engine, ENGINE[0][1], ENGINE[0][1])
     plant(monkeypatch, _states, STATES[0][1], STATES[0][1])
-    for check in (fuzz, laws, reference):
+    for check in (fuzz, laws, reference, at_once):
         check()

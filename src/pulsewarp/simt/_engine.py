@@ -1,9 +1,10 @@
 """When each instruction of each warp issues: the exact model PW-0, skipping the cycles in which nothing can.
 
 The loop keeps, for every scheduler, bit masks of the warps whose operands are there, and the cycles at
-which others wake up. It records nothing but issue cycles: everything else a trace shows (states, waits,
-program counters) follows from those and is derived in `_states`. `run` is one long function, because
-calls inside its loop would cost more than the work they name.
+which others wake up. Stretches in which every scheduler goes round among the same warps, and these only add
+on units that are always free, are issued at once. It records nothing but issue cycles: everything else a
+trace shows (states, waits, program counters) follows from those and is derived in `_states`. `run` is one
+long function, because calls inside its loop would cost more than the work they name.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any
 from pulsewarp.simt._compiled import Compiled
 from pulsewarp.simt._policy import ACTIVE_WARPS, Policy
 
-# One compiled instruction, linked to the one after it (None at the end), since a warp only ever moves on:
-#   plain     the unit is free again in the next cycle and the warp can issue again then, on a unit of that
-#             kind: nothing to note but the cycle
+# One compiled instruction, linked to the one after it (None at the end), since a warp mostly moves on by one:
+#   plain     how many instructions from this one on are plain: their units are free again in the next cycle
+#             and the warp can issue again then, on a unit of that kind: nothing to note but the cycle
 #   next      the next Step or None; Any, because run-time type checkers stumble over recursive types
 #   queue     where a warp waits that has this instruction next: ALWAYS_FREE for units that are free by the
 #             next cycle, MEMORY, or the number of a unit that can be busy
@@ -26,9 +27,12 @@ from pulsewarp.simt._policy import ACTIVE_WARPS, Policy
 #   delay     cycles until the next instruction can have what this one leaves it
 #   older     (pc, latency) of earlier instructions that the next one may have to wait for as well
 #   loads     of these, this one included, those that load: two_level parks a warp that waits for them
-Step = tuple[bool, Any, int, int, int, int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+Step = tuple[int, Any, int, int, int, int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
 ALWAYS_FREE = 0
 MEMORY = 1  # queue number of the one unit that the schedulers share
+
+NEVER = 1 << 62  # a cycle after any
+WORTH = 24  # fewer cycles than this at once are not worth the looking ahead
 
 
 @dataclass(eq=False, slots=True)
@@ -73,9 +77,10 @@ def queues(programs: Sequence[Compiled], units: Sequence[str]) -> list[int]:
     return numbers
 
 
-def link(compiled: Compiled, queue: Sequence[int]) -> Step | None:
-    """Return the program's first step, None when it is empty."""
+def link(compiled: Compiled, queue: Sequence[int]) -> list[Step | None]:
+    """Return the program's steps in order, and None behind the last."""
     step: Step | None = None
+    steps: list[Step | None] = [None]
     latency = compiled.latency.tolist()
     bars, shut = compiled.is_bar.tolist(), compiled.misses_threads.tolist()
     loads = compiled.is_memory.tolist()
@@ -101,16 +106,14 @@ def link(compiled: Compiled, queue: Sequence[int]) -> Step | None:
             if needed != (pc,):
                 older = tuple([(p, latency[p]) for p in needed if p != pc])
             loaded = tuple([(p, latency[p]) for p in needed if loads[p]])
-        plain = (
-            q == ALWAYS_FREE
-            and delay == 1
-            and interval > 0
-            and not older
-            and step is not None
-            and step[2] == ALWAYS_FREE
-        )
+        plain = 0
+        at_once = q == ALWAYS_FREE and delay == 1 and interval > 0 and not older
+        if at_once and step is not None and step[2] == ALWAYS_FREE:
+            plain = step[0] + 1
         step = (plain, step, q, interval, latency[pc], delay, older, loaded)
-    return step
+        steps.append(step)
+    steps.reverse()
+    return steps
 
 
 def run(
@@ -133,8 +136,9 @@ def run(
     """
     distinct = {id(c): c for c in programs}
     queue = queues(list(distinct.values()), units)
-    first = {key: link(c, queue) for key, c in distinct.items()}
-    steps = [first[id(c)] for c in programs]  # what each warp issues next
+    lines = {key: link(c, queue) for key, c in distinct.items()}
+    line_of = [lines[id(c)] for c in programs]
+    steps = [line[0] for line in line_of]  # what each warp issues next
     issues: list[list[int]] = [[] for _ in programs]
 
     n_queues = max([MEMORY, *queue]) + 1
@@ -142,6 +146,8 @@ def run(
     # Bits of the warps that have their operands, by scheduler and queue.
     ready = [[0] * n_queues for _ in range(schedulers)]
     ready_of = [ready[w % schedulers] for w in range(len(programs))]
+    # Bits of the warps that will have their operands for a unit that is always free, by cycle.
+    waking: list[dict[int, int]] = [{} for _ in range(schedulers)]
     numbered = []
     bit_of = [0] * len(programs)
     for s in range(schedulers):
@@ -149,13 +155,13 @@ def run(
         bits = {1 << k: w for k, w in enumerate(reversed(mine) if policy.youngest_first else mine)}
         for bit, w in bits.items():
             bit_of[w] = bit
-        numbered.append((s, ready[s], bits))
+        numbered.append((s, ready[s], waking[s], bits))
     favoured = [-1] * schedulers
     follow = policy.follow
     memory_free = 0
     free = [[0] * n_queues for _ in range(schedulers)]
     landing: list[int] = []  # heap of the cycles at which loads in flight land
-    waking: dict[int, list[int]] = {}  # warps by the cycle in which they have their operands
+    joining: dict[int, list[int]] = {}  # warps by the cycle in which they have those for another unit
     unparking: dict[int, list[int]] = {}  # and by the cycle in which the wait for loads or a barrier is over
     # Warps of each block that have not exited, and those of them that stand at its barrier.
     in_block = dict.fromkeys(blocks, 0)
@@ -170,24 +176,38 @@ def run(
     parked = [0] * schedulers  # bits of the warps that wait for loads (two_level) or a barrier, or are done
     if policy.pools:
         pools = []
-        for s, _, bits in numbered:
+        for s, _, _, bits in numbered:
             order = list(bits)
             active, rest = order[:ACTIVE_WARPS], order[ACTIVE_WARPS:]
             parked[s] = sum(bit for bit in order if steps[bits[bit]] is None)
             pools.append(Pool(sum(active), sum(rest), rest))
 
+    inside = [-1] * schedulers  # bits of the warps that two_level may issue: all, without pools
+    awaited: list[dict[int, Any]] = [joining, unparking, *waking]
+    moved = [policy.pools] * schedulers  # a warp has parked or gone on since the pool was settled
+
     t = 0
+    look_ahead = 0  # not before this cycle
     while True:
-        if t in waking:
-            for w in waking.pop(t):
+        if t in joining:
+            for w in joining.pop(t):
                 ready_of[w][steps[w][2]] |= bit_of[w]  # type: ignore[index]  # a waking warp has a next step
-                parked[w % schedulers] &= ~bit_of[w]
+                if parked[w % schedulers] & bit_of[w]:
+                    parked[w % schedulers] ^= bit_of[w]
+                    moved[w % schedulers] = True
         if t in unparking:
             for w in unparking.pop(t):
                 parked[w % schedulers] &= ~bit_of[w]
+                moved[w % schedulers] = True
         idle = True
-        for s, masks, bits in numbered:
-            eligible = masks[0]
+        for s, masks, wakes, bits in numbered:
+            if t in wakes:
+                bit = wakes.pop(t)
+                masks[ALWAYS_FREE] |= bit
+                if parked[s] & bit:
+                    parked[s] &= ~bit
+                    moved[s] = True
+            eligible = masks[ALWAYS_FREE]
             if masks[MEMORY] and memory_free <= t:
                 if max_outstanding is None:
                     eligible |= masks[MEMORY]
@@ -196,14 +216,16 @@ def run(
                         heappop(landing)
                     if len(landing) < max_outstanding:
                         eligible |= masks[MEMORY]
-            for q in slow:
-                if masks[q] and free[s][q] <= t:
-                    eligible |= masks[q]
+            if slow:
+                for q in slow:
+                    if masks[q] and free[s][q] <= t:
+                        eligible |= masks[q]
             if pools is not None:
-                pool = pools[s]
-                if pool.active & parked[s] or pool.outside & ~parked[s]:
-                    pool.settle(t, parked[s])
-                eligible &= pool.active
+                if moved[s]:
+                    pools[s].settle(t, parked[s])
+                    inside[s] = pools[s].active
+                    moved[s] = False
+                eligible &= inside[s]
             if not eligible:
                 continue
 
@@ -227,19 +249,26 @@ def run(
                     free[s][q] = t + interval
             if after is not None and interval > 0:
                 wake = t + delay
-                for pc, latency in older:
-                    if times[pc] + latency > wake:
-                        wake = times[pc] + latency
+                if older:
+                    for pc, latency in older:
+                        if times[pc] + latency > wake:
+                            wake = times[pc] + latency
                 if wake > t + 1:
                     masks[q] ^= bit
-                    if wake in waking:
-                        waking[wake].append(w)
+                    if after[2] == ALWAYS_FREE:
+                        if wake in wakes:
+                            wakes[wake] |= bit
+                        else:
+                            wakes[wake] = bit
+                    elif wake in joining:
+                        joining[wake].append(w)
                     else:
-                        waking[wake] = [w]
+                        joining[wake] = [w]
                     if loads and pools is not None:
                         end = max([times[pc] + latency for pc, latency in loads])
                         if end > t + 1:
                             parked[s] |= bit
+                            moved[s] = True
                             if end < wake:  # else it is let go as it wakes
                                 unparking.setdefault(end, []).append(w)
                 elif after[2] != q:
@@ -249,7 +278,9 @@ def run(
 
             # A barrier, or the warp's last instruction.
             masks[q] ^= bit
-            parked[s] |= bit
+            if pools is not None:
+                parked[s] |= bit
+                moved[s] = True
             block = blocks[w]
             if interval > 0:
                 unfinished -= 1
@@ -269,7 +300,7 @@ def run(
                     continue
                 times = issues[v]
                 wake = max([t + 1, *[times[pc] + latency for pc, latency in older]])
-                waking.setdefault(wake, []).append(v)
+                joining.setdefault(wake, []).append(v)
                 if pools is not None:
                     end = max([t + 1, *[times[pc] + latency for pc, latency in loads]])
                     if end < wake:
@@ -279,10 +310,36 @@ def run(
             return issues, pools
         if not idle:
             t += 1
+            if t >= look_ahead:
+                end = min([min(cycles) for cycles in awaited if cycles], default=NEVER)
+                turns = []
+                for s, masks, _, bits in numbered:
+                    if any(masks[MEMORY:]) or moved[s] or end < t + WORTH:
+                        break
+                    eligible = masks[ALWAYS_FREE] & inside[s]
+                    if not eligible:
+                        continue
+                    order = _turns(eligible, favoured[s], follow)
+                    for k, bit in enumerate(order):
+                        # Its first instruction that is not plain would be issued in this cycle.
+                        end = min(end, t + k + len(order) * steps[bits[bit]][0])  # type: ignore[index]
+                    turns.append((s, order))
+                else:
+                    if end >= t + WORTH and turns:
+                        if end > last_cycle:
+                            raise OverflowError
+                        for s, order in turns:
+                            for k, bit in enumerate(order):
+                                w = numbered[s][3][bit]
+                                issues[w].extend(range(t + k, end, len(order)))
+                                steps[w] = line_of[w][len(issues[w])]
+                            favoured[s] = order[(end - t - 1) % len(order)] * follow
+                        t = end
+                look_ahead = t + WORTH
         else:
             # Nothing could issue: nothing can until a warp wakes, a busy unit frees or a load lands.
-            times = [min(cycles) for cycles in (waking, unparking) if cycles]
-            for s, masks, _ in numbered:
+            times = [min(cycles) for cycles in awaited if cycles]
+            for s, masks, _, _ in numbered:
                 if masks[MEMORY]:
                     times += [memory_free, *landing[:1]]
                 times += [free[s][q] for q in slow if masks[q]]
@@ -292,3 +349,16 @@ def run(
             t = min(times)
         if t > last_cycle:
             raise OverflowError
+
+
+def _turns(eligible: int, favoured: int, follow: int) -> list[int]:
+    """Return the bits issued in turn, over and over, as long as all of them and no others are eligible."""
+    first = eligible & favoured or eligible
+    if follow >= 0:
+        return [first & -first]
+    order = []
+    for mask in (first, eligible ^ first):
+        while mask:
+            order.append(mask & -mask)
+            mask &= mask - 1
+    return order

@@ -95,16 +95,23 @@ def unroll(
     pc = np.empty((W, T), np.int32)
     until = np.empty((W, T), np.int32)
     opened = _barrier_openings(programs, blocks, issues, T)
+    busy = [events.units[u] for u in np.unique(events.unit[_can_be_busy(events)]).tolist()]
     together: dict[tuple[int, int], list[int]] = {}
     for w, compiled in enumerate(programs):
         together.setdefault((id(compiled), len(issues[w])), []).append(w)
+    asks = np.array([_ASKS + u if name in busy else READY for u, name in enumerate(events.units)], np.int8)
     for (_, n), warps in together.items():
         openings = np.array([opened[w] for w in warps], np.int64).reshape(len(warps), -1)
         times = np.array([issues[w] for w in warps], np.int64).reshape(len(warps), -1)
-        state[warps], pc[warps], until[warps] = _stages(programs[warps[0]], n, times, openings, T)
+        made = _stages(programs[warps[0]], n, times, openings, asks, T)
+        if len(warps) == W:
+            state, pc, until = made
+        else:
+            state[warps], pc[warps], until[warps] = made
     if pools is not None:
         _send_outside(state, pools, schedulers)
-    _contend(state, until, events, schedulers, max_outstanding)
+    _contend(state, until, events, busy, schedulers, max_outstanding)
+    state[events.warp, events.cycle] = ISSUES
     return np.ascontiguousarray(state.T), np.ascontiguousarray(pc.T), np.ascontiguousarray(until.T)
 
 
@@ -149,94 +156,128 @@ def _send_outside(state: NDArray[np.int8], pools: Sequence[Pool], schedulers: in
             # A warp goes in and out by turns.
             ends = np.array([0, *moves.get(k, []), len(row)])
             turns = (np.arange(len(ends) - 1) + (k >= ACTIVE_WARPS)) % 2 == 1
-            row[(row >= _ASKS) & np.repeat(turns, np.diff(ends))] = PENDING
+            row[((row >= _ASKS) | (row == READY)) & np.repeat(turns, np.diff(ends))] = PENDING
 
 
-def _stages(table: Compiled, n: int, times: Ints, openings: Ints, T: int) -> tuple[Any, Any, Any]:
-    """Return state, pc and until, each (warps, T), of warps that issued the first n of one program."""
+def _can_be_busy(events: Log) -> NDArray[np.bool_]:
+    """Return which issues are on a unit that others may find taken: memory, or for more than a cycle."""
+    memory = events.units.index("mem") if "mem" in events.units else -1
+    return (events.unit == memory) | (events.interval > 1)
+
+
+def _stages(
+    table: Compiled, n: int, times: Ints, openings: Ints, asks: NDArray[np.int8], T: int
+) -> tuple[Any, Any, Any]:
+    """Return state, pc and until, each (warps, T), of warps that issued the first n of one program.
+
+    The cycle of an issue is part of the stage before it. A stage that no warp can be in is left out: most
+    instructions wait for nothing.
+    """
     W = len(times)
-    is_bar, is_memory = table.is_bar[:n], table.is_memory[:n]
+    is_bar = table.is_bar[:n]
     edge = np.zeros((W, 1), np.int64)
     start = np.concatenate([edge, times + 1], axis=1)  # first cycle in which pc is p, for p = 0 .. n
-    opened = start.copy()
-    opened[:, 1:][:, is_bar] = openings
-    done = times + table.latency[:n]
-
-    # When the operands of instruction p are there, and whether the one that comes last is a load's.
-    # 2 * cycle + 1 for memory, so that one maximum carries both and a tie counts as memory.
-    arrival = np.concatenate([2 * done + is_memory, edge], axis=1)  # the last column answers for -1
-    arrival[:, :-1][:, is_bar] = 0
-    needed = np.zeros((W, n + 1), np.int64)
-    if n:
-        for producer in table.producers[:n].T:
-            np.maximum(needed[:, :n], arrival[:, producer], out=needed[:, :n])
-        # After its last instruction a warp waits for everything in flight, stores included.
-        needed[:, n] = arrival[:, :-1].max(axis=1)
     last = np.concatenate([times, np.full((W, 1), T)], axis=1)
 
-    # The stages' ends; lengths are the differences, never negative because each end is clipped to the next.
-    shut = np.clip(opened - 1, start, last)
-    open_ = np.clip(opened, start, last)
-    there = np.clip(needed >> 1, open_, last)
-    ends = np.stack([shut, open_, there, last, last + 1], axis=2)
-    ends[:, n, 4] = T
-    lengths = np.diff(ends, axis=2, prepend=start[:, :, None])
+    # The stages of each pc, side by side: at a shut barrier, at one that opens, waiting, asking for its unit.
+    after_bar = np.concatenate([[False], is_bar])
+    waits = np.concatenate([[len(earlier) > 0 for earlier in table.waits[:n]], [n > 0]]).astype(bool)
+    width = 1 + waits + 2 * after_bar
+    ask = np.cumsum(width) - 1  # column of the last stage
+    wait, bar = ask[waits] - 1, (ask - waits)[after_bar] - 2
+    ends = np.empty((W, int(ask[-1]) + 1), np.int64)
+    states = np.empty(ends.shape, np.int8)
+    untils = np.full(ends.shape, -1, np.int32)
+    ends[:, ask[:n]] = start[:, 1:]
+    ends[:, ask[n]] = T
+    states[:, ask[:n]] = asks[table.unit[:n]]
+    states[:, ask[n]] = FINISHED
 
-    states = np.empty((W, n + 1, 5), np.int8)
-    states[:] = (BARRIER, BARRIER, RESULT, READY, ISSUES)
-    states[:, :, 2] = np.where(needed & 1, MEMORY, RESULT)
-    states[:, :n, 3] = _ASKS + table.unit[:n]
-    states[:, n, 3] = FINISHED
-    untils = np.full((W, n + 1, 5), -1, np.int32)
-    untils[:, :, 1] = opened
-    untils[:, :, 2] = needed >> 1
-    flat = lengths.ravel()
+    # Each end is clipped to the next, so that no stage is shorter than nothing.
+    first = start
+    if bar.size:
+        first = start.copy()
+        first[:, after_bar] = np.minimum(openings, last[:, after_bar])
+        ends[:, bar] = np.clip(openings - 1, start[:, after_bar], last[:, after_bar])
+        ends[:, bar + 1] = first[:, after_bar]
+        states[:, bar] = states[:, bar + 1] = BARRIER
+        untils[:, bar + 1] = openings
+    needed = _needed(table, n, times, waits)
+    ends[:, wait] = np.clip(needed >> 1, first[:, waits], last[:, waits])
+    states[:, wait] = np.where(needed & 1, MEMORY, RESULT)
+    untils[:, wait] = needed >> 1
+
+    flat = np.diff(ends, axis=1, prepend=0).ravel()
+    begun = np.diff(ends[:, ask], axis=1, prepend=0).ravel()
     return (
         np.repeat(states.ravel(), flat).reshape(W, T),
-        np.repeat(np.tile(np.arange(n + 1, dtype=np.int32), W), lengths.sum(axis=2).ravel()).reshape(W, T),
+        np.repeat(np.tile(np.arange(n + 1, dtype=np.int32), W), begun).reshape(W, T),
         np.repeat(untils.ravel(), flat).reshape(W, T),
     )
+
+
+def _needed(table: Compiled, n: int, times: Ints, waits: NDArray[np.bool_]) -> Ints:
+    """Return, for each pc that waits, 2 * the cycle in which its operands are there, + 1 if a load is last.
+
+    So one maximum carries both, and a tie counts as memory.
+    """
+    edge = np.zeros((len(times), 1), np.int64)
+    arrival = 2 * (times + table.latency[:n]) + table.is_memory[:n]
+    arrival[:, table.is_bar[:n]] = 0
+    needed = np.zeros((len(times), int(np.sum(waits))), np.int64)
+    if n:
+        # After its last instruction a warp waits for everything in flight, stores included.
+        needed[:, -1] = arrival.max(axis=1)
+        arrival = np.concatenate([arrival, edge], axis=1)  # the last column answers for -1
+        for producer in table.producers[:n][waits[:n]].T:
+            np.maximum(needed[:, :-1], arrival[:, producer], out=needed[:, :-1])
+    return needed
 
 
 def _contend(
     state: NDArray[np.int8],
     until: NDArray[np.int32],
     events: Log,
+    busy: Sequence[str],
     schedulers: int,
     max_outstanding: int | None,
 ) -> None:
     """Say in place, for warps that have their operands and want a unit, whether they are ready or wait."""
-    T, S = events.cycles, schedulers
-    # A scheduler decides after those before it in the same cycle, so decisions have an order.
-    order = events.cycle * S + events.scheduler
+    T = events.cycles
+    now = np.arange(T)
+
+    def per_cycle(cycles: Ints) -> Ints:
+        return np.bincount(cycles, minlength=T)[:T]
+
     for u, name in enumerate(events.units):
+        if name not in busy:  # taken for one cycle by its own scheduler: free again at every decision
+            continue
+        uses = events.unit == u
         shared = name == "mem"
-        busy = name != "bar" and (shared or bool((events.interval[events.unit == u] > 1).any()))
-        for s in range(S):
-            asks = state[s::S] == _ASKS + u
-            now = np.flatnonzero(asks.any(axis=0))
-            if not now.size:
-                continue
-            if not busy:  # taken for one cycle and by its own scheduler: free again at every decision
-                state[s::S][asks] = READY
-                continue
-            uses = events.unit == u
+        # Issues before the decision in each cycle: schedulers decide one after the other.
+        before = np.zeros(T, np.int64)
+        if shared:
+            before = np.cumsum(per_cycle(events.cycle[uses])) - per_cycle(events.cycle[uses])
+            landings = np.sort(events.done[uses])
+            landed = np.cumsum(per_cycle(landings))
+        for s in range(min(schedulers, len(state))):
+            asks = state[s::schedulers] == _ASKS + u
+            mine = uses & (events.scheduler == s)
+            cycle = events.cycle[mine]
             if not shared:
-                uses &= events.scheduler == s
-            # Issues on this unit before the decision in each cycle.
-            before = np.searchsorted(order[uses], now * S + s, side="left")
-            free = np.concatenate([[0], (events.cycle + events.interval)[uses]])[before]
-            waits = np.where(free > now, UNIT, READY)
-            end = np.where(free > now, free, -1)
+                before = np.cumsum(per_cycle(cycle)) - per_cycle(cycle)
+            theirs = uses if shared else mine
+            free = np.concatenate([[0], (events.cycle + events.interval)[theirs]])[before]
+            taken = free > now
+            shown = np.where(taken, np.int8(UNIT), np.int8(READY))
+            ends = np.where(taken, free, -1)
             if shared and max_outstanding is not None:
-                landings = np.sort(events.done[uses])
-                landed = np.searchsorted(landings, now, side="right")
-                full = before - landed >= max_outstanding
                 place = np.append(landings, -1)[landed]  # the next to land leaves its place
-                later = full & (place > end)  # of two reasons, the one that ends last is shown
-                waits = np.where(later, LIMIT, waits)
-                end = np.where(later, place, end)
-            shown, ends = np.zeros(T, np.int8), np.zeros(T, np.int32)
-            shown[now], ends[now] = waits, end
-            np.copyto(state[s::S], shown, where=asks)
-            np.copyto(until[s::S], ends, where=asks)
+                # Of two reasons, the one that ends last is shown.
+                later = (before - landed >= max_outstanding) & (place > ends)
+                shown[later] = LIMIT
+                ends = np.where(later, place, ends)
+            if shared:
+                before += per_cycle(cycle)
+            np.copyto(state[s::schedulers], shown, where=asks)
+            np.copyto(until[s::schedulers], ends.astype(np.int32), where=asks)
