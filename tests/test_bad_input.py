@@ -56,6 +56,7 @@ IMAGE = {
 COST, STONNE = systolic.gemm(**SIZES), systolic.gemm(**SIZES, dataflow="os", convention="stonne")
 UNITS, PIXELS = systolic.matrix_units("tpu_v5e"), np.ones((3, 3, 2))
 PATCHES = systolic.im2col(PIXELS, np.ones((1, 1, 2, 1)))
+TILED = simt.tensor_kernel(A, A).simulate()
 TRACED = simt.lesson_kernels.product(m=2, k=2, n=2).trace()
 NAN, INF = float("nan"), float("inf")
 
@@ -242,6 +243,15 @@ VALUES: list[Row] = [
     ("a resident block", lambda: TRACED.simulate(blocks=[1]), ("A block is 1", "at most 0")),
     ("a timed warp", lambda: TRACED.timed_programs(warps=[8]), ("A warp is 8", "at most 7")),
     ("a load's latency", lambda: TRACED.simulate(load_latency=0), ("load_latency is 0", "at least 1")),
+    ("a fragment's shape", lambda: simt.fragment("m16n8k7", "a"), ("'m16n8k7'", "Did you mean 'm16n8k")),
+    ("a row of a tile", lambda: simt.matrix_load("m16n8k16", "a", row_bytes=40), ("40 bytes", "of 16")),
+    ("beyond fp16", lambda: simt.tensor_kernel([[1e9]], [[1.0]]), ("a[0, 0] is 1000000000.0", "fp16")),
+    ("a tile", lambda: simt.tensor_kernel(A, A, tile=(24, 32, 32)), ("tile[0] is 24", "multiple of 32")),
+    ("a tile of FFMA", lambda: simt.ffma_kernel(A, A, tile=(32, 20, 32)), ("tile[1] is 20", "multiple of 16")),
+    ("Turing's copies", lambda: simt.tensor_kernel(A, A, architecture="turing", copies="async"),
+     ("Turing", "8.0", "through registers")),
+    ("a cycle of sums", lambda: TILED.sums_at(10**6), ("t is 1000000", "at most")),
+    ("a row of work", lambda: TILED.accumulator(-1), ("i is -1", "at least 0")),
     ("a traced product", lambda: simt.lesson_kernels.product(m=0), ("m is 0", "at least 1")),
     # words
     ("dataflow", lambda: simulate(dataflow="wss"), ("'wss'", "ws, os, is", "Did you mean 'ws'?")),
@@ -328,6 +338,8 @@ TYPES: list[Row] = [
     ("blocks", lambda: warps(blocks=5), ("blocks is 5", "every warp")),
     ("opting in", lambda: simt.occupancy(shared_opt_in="yes"), ("shared_opt_in is 'yes'", "True or False")),
     ("shared bytes", lambda: simt.occupancy(static_shared=1.5), ("static_shared is 1.5", "whole number")),
+    ("a mma's tile", lambda: simt.tensor_kernel(A, A, tile=32), ("tile is 32", "rows, columns and depth")),
+    ("a mma's type", lambda: simt.tensor_kernel(A, A, dtype=np.float16), ("float16", "use one of fp16")),
     ("a version", lambda: simt.occupancy(8.0), ("compute_capability 8.0", "7.0, 7.5")),
     ("a source", lambda: simt.Instruction(srcs=(1,)), ("1", "a name")),
     ("sources", lambda: simt.Instruction(srcs="r0"), ("'r0'", "('r0',)")),
@@ -444,6 +456,13 @@ KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
     ("intervall", simt.littles_law_warps, "interval"),
     ("thread_per_block", simt.matmul_kernel, "threads_per_block"),
     ("polcy", simt.matmul_kernel(A, A).simulate, "policy"),
+    ("stage", lambda **given: simt.tensor_kernel(A, A, **given), "stages"),
+    ("architectur", lambda **given: simt.ffma_kernel(A, A, **given), "architecture"),
+    ("polcy", TILED.kernel.simulate, "policy"),
+    ("dtpye", lambda **given: simt.fragment("m16n8k16", "a", **given), "dtype"),
+    ("architectur", simt.mma_shapes, "architecture"),
+    ("layot", lambda **given: simt.matrix_load("m16n8k16", "a", row_bytes=64, **given), "layout"),
+    ("colum", lambda **given: simt.fragment("m16n8k16", "a").lane_of(0, **given), "column"),
     ("registers", simt.occupancy, "registers_per_thread"),
     ("dynamic_shard", lambda **given: simt.best_block_size("8.0", 32, **given), "dynamic_shared"),
     ("gird", simt.trace_kernel, "grid"),

@@ -171,6 +171,7 @@ def results() -> dict[str, object]:
     kernel = simt.matmul_kernel(np.ones((32, 8)), np.ones((8, 32)))
     warps = kernel.simulate()
     traced = simt.lesson_kernels.LESSONS["vector_add"].trace()
+    tiled = simt.tensor_kernel(np.ones((64, 64)), np.ones((64, 64))).simulate()
     race = simt.lesson_kernels.LESSONS["missing_barrier"].trace().problems[0]
     pipe = systolic.pipeline(A, B, tile=(2, 3, 4), chip="tpu_v5e", dtype="int8")
     workload = guide.Workload(domain="llm", phase="train", params_b=70, chips=512, seq_len=4096)
@@ -211,6 +212,11 @@ def results() -> dict[str, object]:
         "lesson kernel": simt.lesson_kernels.product(),
         "occupancy": simt.occupancy(),
         "divergence": simt.run_warp("if lane < 4:\n    x = 1"),
+        "mma shape": simt.mma_shapes()[0],
+        "fragment": simt.fragment("m16n8k16", "a"),
+        "tiled kernel": tiled.kernel,
+        "tiled trace": tiled,
+        "tiled counts": tiled.counts,
         "placement": simt.place_blocks(3, 2),
         "placement tally": simt.place_blocks(3, 2).tally([0, 1]),
         "launch change": simt.occupancy().one_more()[0],

@@ -25,9 +25,9 @@ export function readRuns({ header, columns }) {
     const column = (name) => columns[`${name}${r}`];
     const [state, sentence, told, all, arrivals] = ["state", "sentence", "told", "all", "arrivals"].map(column);
     const [arrived, expected, current, late, waited] = ["arrived", "expected", "current", "late", "waited"].map(column);
-    const [standing, lost, slots] = ["standing", "lost", "slots"].map(column);
+    const [standing, total, lost, slots] = ["standing", "total", "lost", "slots"].map(column);
     return {
-      ...head, state, sentence, told, all, arrivals, arrived, expected, current, late, waited, standing, lost, slots,
+      ...head, state, sentence, told, all, arrivals, arrived, expected, current, late, waited, standing, total, lost, slots,
       /** The run's own cycle: one that is over stays at its last. @param {number} t */
       at: (t) => Math.min(t, head.cycles - 1),
     };
@@ -304,7 +304,8 @@ const MOST_ROUNDS = 8;
 function roundsPanel(runs) {
   const title = h("caption", {});
   const head = ["barrier", "first", "last", "by", "opened", "waited"];
-  const rows = Array.from({ length: MOST_ROUNDS }, () => {
+  const most = Math.max(...runs.flatMap((run) => run.blocks.map((_, b) => run.rounds.filter(({ block }) => block === b).length)));
+  const rows = Array.from({ length: Math.min(MOST_ROUNDS, most) }, () => {
     const cells = head.slice(1).map(() => h("td", {}));
     const name = h("th", { scope: "row" });
     return { name, cells, el: h("tr", {}, name, ...cells) };
@@ -319,19 +320,21 @@ function roundsPanel(runs) {
       const b = run.block_of[w];
       const own = run.rounds.filter((round) => round.block === b);
       const begun = own.filter((round) => round.first <= t);
-      const shown = begun.slice(-MOST_ROUNDS);
+      // The present one stands last but one where there are more than rows; the height stays, whatever is shown.
+      const from = Math.max(0, Math.min(begun.length + 1, own.length) - rows.length);
       write(title, `${run.name ? `${run.name}, ` : ""}block ${run.blocks[b]}: ${begun.length} of ${own.length} barriers reached`);
       rows.forEach(({ name, cells, el: row }, i) => {
-        const round = shown[i];
-        row.hidden = !round;
+        const round = own[from + i];
+        set(row, { class: round ? null : "pw-none" });
         if (!round) return;
+        const reached = round.first <= t;
         const full = round.end <= t;
         const open = round.opens !== null && round.opens <= t;
         const by = round.last.length > 2 ? `${round.last.length} warps` : round.last.map((v) => `w${v}`).join(", ");
         write(name, round.number);
-        [number(round.first), full ? number(round.end) : "–", full ? by : "–", open ? number(round.opens ?? 0) : full && round.opens === null ? "never" : "–",
+        [reached ? number(round.first) : "–", full ? number(round.end) : "–", full ? by : "–", open ? number(round.opens ?? 0) : full && round.opens === null ? "never" : "–",
           open ? number(round.waited) : "–"].forEach((text, c) => write(cells[c], text));
-        set(row, { "aria-current": open ? null : "true" });
+        set(row, { "aria-current": reached && !open ? "true" : null });
       });
     },
   };
@@ -343,7 +346,7 @@ function counters(runs) {
   const of = (text) => (/** @type {number} */ r, /** @type {number} */ t) => text(runs[r], runs[r].at(t));
   return [
     { label: "warps at a barrier", text: of((run, t) => `${run.standing[t]} of ${run.warps}`), help: "Warps that stand at a barrier in this cycle." },
-    { label: "warp-cycles waited", text: of((run, t) => number(run.waited.slice(t * run.warps, (t + 1) * run.warps).reduce((/** @type {number} */ sum, /** @type {number} */ one) => sum + one, 0))), help: "Cycles in which a warp stood at a barrier, summed over warps." },
+    { label: "warp-cycles waited", text: of((run, t) => number(run.total[t])), help: "Cycles in which a warp stood at a barrier, summed over warps." },
     { label: "issue slots lost to it", text: of((run, t) => number(run.lost[t])), help: "Slots in which nothing was issued and the barrier is what was waited for." },
     { label: "of issue slots so far", text: of((run, t) => number(run.slots[t])), help: "Schedulers times cycles." },
     { label: "lost, %", text: of((run, t) => ((100 * run.lost[t]) / run.slots[t]).toFixed(1)), help: "Share of the slots so far." },

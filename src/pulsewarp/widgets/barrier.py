@@ -267,6 +267,7 @@ def _columns(run: simt.Barriers, numbers: dict[str, int]) -> dict[str, NDArray[A
         "late": run.late,
         "waited": run.waited,
         "standing": (trace.state == simt.STATES.index("barrier")).sum(axis=1),
+        "total": run.waited.sum(axis=1),
         "lost": bill.lost["barrier"],
         "slots": bill.slots,
     }
