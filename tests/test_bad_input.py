@@ -247,7 +247,7 @@ VALUES: list[Row] = [
     ("a row of a tile", lambda: simt.matrix_load("m16n8k16", "a", row_bytes=40), ("40 bytes", "of 16")),
     ("beyond fp16", lambda: simt.tensor_kernel([[1e9]], [[1.0]]), ("a[0, 0] is 1000000000.0", "fp16")),
     ("a tile", lambda: simt.tensor_kernel(A, A, tile=(24, 32, 32)), ("tile[0] is 24", "multiple of 32")),
-    ("a tile of FFMA", lambda: simt.ffma_kernel(A, A, tile=(32, 20, 32)), ("tile[1] is 20", "multiple of 16")),
+    ("FFMA's tile", lambda: simt.ffma_kernel(A, A, tile=(32, 20, 32)), ("tile[1] is 20", "multiple of 16")),
     ("Turing's copies", lambda: simt.tensor_kernel(A, A, architecture="turing", copies="async"),
      ("Turing", "8.0", "through registers")),
     ("a cycle of sums", lambda: TILED.sums_at(10**6), ("t is 1000000", "at most")),

@@ -15,7 +15,7 @@ from pulsewarp.simt.presets import Architecture
 from pulsewarp.simt.presets import architecture as find_architecture
 from pulsewarp.simt.tensor import _values
 from pulsewarp.simt.tensor._programs import COPIES, Plan, write_programs
-from pulsewarp.simt.tensor.shapes import MmaShape, find_shape, mma_shapes
+from pulsewarp.simt.tensor.shapes import MmaShape, mma_shapes
 from pulsewarp.simt.tensor.staging import LAYOUTS
 from pulsewarp.simt.tensor.trace import TiledKernel
 
@@ -34,7 +34,7 @@ def tensor_kernel(
     *,
     architecture: str | Architecture = "ampere",
     dtype: str | None = None,
-    shape: str | None = None,
+    shape: str | MmaShape | None = None,
     tile: tuple[int, int, int] = (32, 32, 32),
     warps: tuple[int, int] = (2, 2),
     stages: int = 2,
@@ -69,7 +69,7 @@ def tensor_kernel(
     dtype : str, optional
         ``"fp16"``, ``"bf16"``, ``"tf32"``, ``"int8"`` or ``"fp64"``, as the architecture has them; None takes
         int8 for int8 arrays, bf16 where one holds bfloat16, else fp16. Values are rounded to it first.
-    shape : str, optional
+    shape : str or MmaShape, optional
         Of the mma, such as ``"m16n8k16"``; None takes the largest of the type.
     tile : (int, int, int)
         Rows and columns of C that a block computes, and the depth k of a stage.
@@ -112,10 +112,12 @@ def tensor_kernel(
             f"{machine.title} has no sourced times for an mma; take 'volta', 'turing', 'ampere' or 'hopper'."
         )
     valid = list(dict.fromkeys(one.dtype for one in shapes if one.dtype in _values.TYPES))
+    if isinstance(shape, MmaShape):
+        dtype, shape = dtype or shape.dtype, shape.name
     left, right, kind = _values.operands(a, b, dtype, valid)
     of_type = {one.name: one for one in shapes if one.dtype == kind}
-    chosen = of_type[_checks.choice(f"shape of {kind} on {machine.title}", shape, of_type)] if shape else None
-    mma = find_shape(chosen or next(iter(of_type.values())), kind)
+    name = next(iter(of_type)) if shape is None else shape
+    mma = of_type[_checks.choice(f"shape of {kind} on {machine.title}", name, of_type)]
     unit = (mma.warp_m, mma.warp_n, mma.k)
     plan = _plan(machine, mma, unit, mma.operation, mma.bits // 8, tile, warps, stages, copies, layout, load)
     return _build(plan, left, right, kind)
