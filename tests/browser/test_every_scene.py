@@ -46,6 +46,12 @@ def flows(a: Any, b: Any, side: int) -> list[systolic.SystolicTrace]:
     return [systolic.simulate(a, b, rows=side, cols=side, dataflow=flow) for flow in ("ws", "os", "is")]
 
 
+def products(side: int) -> dict[str, simt.KernelTrace]:
+    lessons = simt.lesson_kernels
+    kernels = {"naive": lessons.naive_product, "tiled": lessons.tiled_product}
+    return {name: lessons.product(k, m=side, k=side, n=side).trace() for name, k in kernels.items()}
+
+
 def pipelined(sizes: tuple[int, int, int], tile: tuple[int, int, int]) -> list[systolic.PipelineTrace]:
     m, k, n = sizes
     return [systolic.pipeline(m=m, k=k, n=n, tile=tile, chip="tpu_v5e", buffers=count) for count in (1, 2)]
@@ -93,6 +99,10 @@ SCENES: dict[str, Callable[[], Player]] = {
         simt.run_warp("for i in range(lane % 3):\n    if lane > 8:\n        syncthreads()", lanes=20)
     ),
     "warp": lambda: widgets.WarpPlayer(warps()),
+    "kernel": lambda: widgets.KernelPlayer(products(8), load_latency=40),
+    "kernel, race": lambda: widgets.KernelPlayer(
+        simt.lesson_kernels.LESSONS["missing_barrier"].trace(), load_latency=40
+    ),
     "barrier": lambda: widgets.BarrierPlayer(
         {
             name: simt.simulate([simt.chain_and_barrier(3, n), *[simt.chain_and_barrier(3, 4)] * 7])

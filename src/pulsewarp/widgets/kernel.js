@@ -129,16 +129,21 @@ function contents(head, column) {
   };
 }
 
-/** @param {Memory} memory @param {number} place in the order of indices @returns {string} such as a[3, 4] */
-function element({ first, shape, space }, place) {
-  const size = shape.reduce((product, side) => product * side, 1);
-  let rest = space === "local" ? place % size : place;
-  const index = [];
+/** @param {Memory} memory @param {number} place in the order of indices @returns {number[]} */
+function index({ shape, space }, place) {
+  let rest = space === "local" ? place % shape.reduce((product, side) => product * side, 1) : place;
+  const found = [];
   for (let axis = shape.length - 1; axis >= 0; axis--) {
-    index.unshift(rest % shape[axis]);
+    found.unshift(rest % shape[axis]);
     rest = Math.floor(rest / shape[axis]);
   }
-  return `${first}[${index.join(", ")}]${space === "local" ? ` of lane ${Math.floor(place / size)}` : ""}`;
+  return found;
+}
+
+/** @param {Memory} memory @param {number} place in the order of indices @returns {string} such as a[3, 4] */
+function element(memory, place) {
+  const lane = memory.space === "local" ? ` of lane ${Math.floor(place / (memory.count / memory.rows))}` : "";
+  return `${memory.first}[${index(memory, place).join(", ")}]${lane}`;
 }
 
 /** @param {number} mask @returns {number} */
@@ -287,6 +292,13 @@ function standing(kernel, t) {
 /** @param {number} count @param {number} least @returns {string} such as 128 (16) */
 const ofLeast = (count, least) => (count ? `${number(count)} (${number(least)})` : "");
 
+/** A line's score in a few words. @param {number[]} cost @returns {string} */
+function told([issued, off, sectors, leastSectors, waves, leastWaves]) {
+  if (!issued) return "";
+  const parts = [`${number(issued)} instr.`, off ? `${number(off)} lanes off` : "", sectors ? `${ofLeast(sectors, leastSectors)} sectors` : "", waves ? `${ofLeast(waves, leastWaves)} wavefronts` : ""];
+  return parts.filter(Boolean).join(" \u00b7 ");
+}
+
 /** @param {Packed["header"]} header @param {Kernel[]} kernels @param {number} t */
 function frameTable(header, kernels, t) {
   const cycle = kernels[0].time[t];
@@ -381,20 +393,55 @@ function drawStrip(to, at, kernel, { t, warp, colours, hidden, sans, mono }) {
 
 const TEXT = 11;
 
-/**
- * How an array is drawn in so much room: with values where they fit, else as a map.
- * @param {Memory} memory @param {number} letters of its widest value @param {number} wide
- */
-function gridLayout({ rows, cols }, letters, wide) {
-  const cell = Math.max(16, letters * 6.7 + 5);
-  const text = cols * cell <= wide && rows * cols <= 640 && rows <= 20;
-  if (text) return { text, w: cell, h: 16, width: cols * cell + 1, height: rows * 16 + 1 };
-  const side = Math.max(1, Math.min(10, Math.floor((wide - 1) / cols), Math.max(2, Math.floor(170 / rows))));
-  return { text, w: side, h: side, width: cols * side + 1, height: rows * side + 1 };
+const GAP = 18;
+const FIGCAPTION = 20;
+const SIDES = [10, 9, 8, 7, 6, 5, 4, 3, 2, 1];
+
+/** @typedef {{text: boolean, w: number, h: number, width: number, height: number}} Grid */
+
+/** One array with its values, or as a map with cells of so many pixels. @param {Memory} memory @param {number} letters @param {boolean} text @param {number} side @returns {Grid} */
+function gridLayout({ rows, cols }, letters, text, side) {
+  const [w, hi] = text ? [Math.max(16, letters * 6.7 + 5), 16] : [side, side];
+  return { text, w, h: hi, width: Math.ceil(cols * w) + 1, height: rows * hi + 1 };
 }
 
 /**
- * @param {CanvasRenderingContext2D} to @param {ReturnType<typeof gridLayout>} at @param {Memory} memory @param {Content} content
+ * How a kernel's arrays share the room: with their values where that fits into the height, outputs before inputs, the rest as maps.
+ * @param {Memory[]} memories @param {number[]} letters of each one's widest value @param {number} wide @param {number} high
+ * @returns {Grid[]}
+ */
+function memoryLayout(memories, letters, wide, high) {
+  const readable = memories.map(({ rows, cols }, a) => cols * Math.max(16, letters[a] * 6.7 + 5) + 1 <= wide && rows <= 20);
+  const rank = memories.map((memory, a) => [memory.written && memory.space === "global" ? 0 : memory.written ? 1 : 2, memory.count, a]);
+  const order = rank.sort((one, other) => other[0] - one[0] || other[1] - one[1]).map((each) => each[2]); // who becomes a map first
+  for (let maps = 0; maps <= memories.length; maps++) {
+    const mapped = new Set(order.slice(0, maps));
+    for (const side of SIDES) {
+      const grids = memories.map((memory, a) => gridLayout(memory, letters[a], readable[a] && !mapped.has(a), side));
+      const few = maps < memories.length ? side < 5 : side === 1;
+      if (grids.every((grid) => grid.width <= wide) && (flowHeight(grids, wide) <= high || (few && maps === memories.length))) return grids;
+      if (few) break;
+    }
+  }
+  return memories.map((memory, a) => gridLayout(memory, letters[a], false, 1));
+}
+
+/** @param {Grid[]} grids @param {number} wide @returns {number} the height they take, one beside the other and broken into rows */
+function flowHeight(grids, wide) {
+  let [x, row, total] = [0, 0, 0];
+  for (const { width, height } of grids) {
+    if (x && x + width > wide) {
+      total += row;
+      [x, row] = [0, 0];
+    }
+    x += Math.max(width, 78) + GAP;
+    row = Math.max(row, height + FIGCAPTION);
+  }
+  return total + row;
+}
+
+/**
+ * @param {CanvasRenderingContext2D} to @param {Grid} at @param {Memory} memory @param {Content} content
  * @param {{places: Numbers | null, writes: boolean, letters: number, colours: Colours, mono: string}} frame
  */
 function drawGrid(to, at, memory, content, { places, writes, letters, colours, mono }) {
@@ -408,10 +455,10 @@ function drawGrid(to, at, memory, content, { places, writes, letters, colours, m
     const state = content.state[i];
     const hit = touched.has(i);
     const [wide, high] = [at.w - gap, at.h - gap];
-    to.fillStyle = hit ? (writes ? colours.now : colours.blue) : state === WRITTEN ? (at.text ? colours.working : colours.bar) : colours.panel;
+    to.fillStyle = hit ? (writes ? colours.now : colours.blue) : state === WRITTEN ? (at.text ? colours.working : colours.bar) : state === PASSED && !at.text ? colours.hairline : colours.panel;
     to.fillRect(x + gap, y + gap, wide, high);
     if (state === UNDEFINED && !hit && at.w >= 4) {
-      to.fillStyle = colours.hairline;
+      to.fillStyle = colours.bar;
       to.fillRect(x + gap + wide / 2 - 1, y + gap + high / 2 - 1, 2, 2);
     }
     if (hit && writes && at.w >= 6) outline(to, colours.ink, x + gap, y + gap, wide, high, 1);
@@ -478,18 +525,24 @@ export default {
         const wrong = kernels.flatMap((/** @type {Kernel} */ kernel) => kernel.head.problems.map((/** @type {{kind: string, text: string, lines: number[]}} */ p) => ({ ...p, of: kernel.name })));
         const problems = wrong.length ? problemPanel(wrong, kernels.length > 1) : null;
         const traffic = still || hidden ? null : sectorCurves(packed, kernels, signal);
+        const below = [bill.el, ...lanes.map((/** @type {{el: HTMLElement}} */ l) => l.el), ...(traffic ? [traffic.el] : [])];
         const marks = legendMarks(statesPresent(packed), kernels.flatMap((/** @type {Kernel} */ kernel) => Array.from(kernel.table.mask, lanesOn)));
-        const touches = [["kn-read", "read now"], ["kn-write", "written now"], ["kn-done", "written before"], ["kn-none", "not yet defined"]]
+        const touches = [["kn-read", "read now"], ["kn-write", "written now"], ["kn-done", "written before"], ["kn-passed", "as passed"], ["kn-none", "not yet defined"]]
           .map(([mark, text]) => ({ mark: h("i", { class: `kn-key ${mark}`, "aria-hidden": "true" }), text }));
         return {
           el,
-          wide: kernels.length > 1 ? Infinity : 0,
           legend: h("div", {}, legend([...touches, ...marks.entries])),
-          panels: still ? [] : [problems?.el, bill.el, ...lanes.map((/** @type {{el: HTMLElement}} */ l) => l.el), traffic?.el].filter((x) => x !== undefined),
+          // One kernel has its panels beside it; two take the whole width, and what is read at rest stands below the transport.
+          panels: still || kernels.length > 1 ? [] : [problems?.el, ...below].filter((x) => x !== undefined),
+          after: still || kernels.length === 1 ? undefined : h("div", { class: "kn-below" }, problems?.el, ...below),
           resize(wide) {
             const two = kernels.length > 1 && wide >= SIDE_BY_SIDE;
             set(el, { "data-beside": two });
-            for (const part of parts) part.resize(two ? Math.floor((wide - 28) / 2) : wide);
+            const lines = kernels.map((/** @type {Kernel} */ kernel) => kernel.head.source.length);
+            parts.forEach((/** @type {ReturnType<typeof kernelPicture>} */ part, /** @type {number} */ n) => {
+              if (two) part.resize(Math.floor((wide - 28) / 2), 150 + 20 * (Math.max(...lines) - lines[n])); // the shorter source leaves room
+              else part.resize(wide, kernels.length > 1 || wide < ROOMY ? 200 : 330);
+            });
           },
           show(frame) {
             if (!still) shown = frame.cycle;
@@ -523,7 +576,12 @@ function kernelPicture(header, kernel, { still, signal, select, hidden }) {
   const source = sourceList(kernel);
   const strip = h("canvas", { class: "kn-strip", role: "img" });
   const grids = head.arrays.map((/** @type {Memory} */ memory, /** @type {number} */ a) => gridOf(kernel, memory, a, signal));
-  const memory = h("div", { class: "kn-memory" }, ...grids.map((/** @type {{el: HTMLElement}} */ grid) => grid.el));
+  const spaces = ["global", "shared", "local"].flatMap((space) => {
+    const mine = grids.filter((/** @type {unknown} */ _, /** @type {number} */ a) => head.arrays[a].space === space);
+    const label = h("p", {}, `${space} memory`);
+    return mine.length ? [{ space, label, el: h("div", { class: "kn-space" }, label, h("div", { class: "kn-arrays" }, ...mine.map((/** @type {{el: HTMLElement}} */ grid) => grid.el))) }] : [];
+  });
+  const memory = h("div", { class: "kn-memory" }, ...spaces.map((each) => each.el));
   const el = h("section", { class: "kn-kernel", "data-kernel": kernel.name },
     h("header", {}, h("h4", {}, kernel.name), now), source.el, memory, strip);
   let at = stripLayout(480, header.frames, head.warps);
@@ -534,11 +592,12 @@ function kernelPicture(header, kernel, { still, signal, select, hidden }) {
   }, { signal });
   return {
     el,
-    /** @param {number} wide */
-    resize(wide) {
+    /** @param {number} wide @param {number} high what memory may take */
+    resize(wide, high) {
       at = stripLayout(wide, header.frames, head.warps);
       set(el, { "data-roomy": wide >= ROOMY && !still });
-      for (const grid of grids) grid.resize(wide);
+      const shares = memoryLayout(head.arrays, grids.map((/** @type {{letters: number}} */ grid) => grid.letters), wide, high);
+      grids.forEach((/** @type {{resize: (grid: Grid) => void}} */ grid, /** @type {number} */ a) => grid.resize(shares[a]));
     },
     /** @param {import("./kit/stage.js").Frame} frame */
     show(frame) {
@@ -554,6 +613,7 @@ function kernelPicture(header, kernel, { still, signal, select, hidden }) {
       drawStrip(surface(strip, at.wide, at.height), at, kernel, { t, warp: w, colours, hidden, sans, mono });
       set(strip, { "aria-label": `The states of ${counted(head.warps, "warp")} around cycle ${cycle}`, "data-first": firstFrame(at, t), "data-warp": w });
       for (const grid of grids) grid.show(t, w, row, colours, mono);
+      for (const { space, label } of spaces) write(label, `${space} memory${space === "shared" ? ` of block ${head.blocks[w]}` : space === "local" ? ` of w${w}, a row for each lane` : ""}`);
       set(el, { "data-ended": kernel.ended(t), "data-warp": w, "data-row": row ?? "" });
     },
   };
@@ -566,16 +626,17 @@ function sourceList(kernel) {
   const rows = head.source.map((/** @type {{line: number, text: string}} */ { line, text }) => {
     if (line < 0) return { line, el: h("li", { class: "kn-head" }, text), cells: null };
     const indent = text.length - text.trimStart().length;
+    const [now, wait] = [h("span", { class: "kn-issue" }), h("span", { class: "kn-wait" })];
     const cells = {
-      now: h("span", { class: "kn-issue" }), wait: h("span", { class: "kn-wait" }),
+      now, wait, there: h("span", { class: "kn-there" }, now, " ", wait),
       cost: ["issued", "off", "sectors", "waves"].map((name) => h("span", { class: `kn-cost kn-${name}` })),
     };
     const code = h("code", { style: `--indent: ${indent}` }, text.trim());
-    const el = h("li", { "data-line": line, "data-wrong": wrong.has(line), "data-blank": text.trim() === "" },
-      h("span", { class: "kn-number" }, line), code, h("span", { class: "kn-there" }, cells.now, cells.wait), ...cells.cost);
+    const el = h("li", { "data-line": line, "data-wrong": wrong.has(line), "data-costs": head.lines.includes(line) },
+      h("span", { class: "kn-number" }, line), code, cells.there, ...cells.cost);
     return { line, el, cells };
   });
-  const titles = ["", "source", "warps here", "instr.", "lanes off", "sectors", "wavefronts"];
+  const titles = ["", "source", "warps here", "instr.", "off", "sectors", "wavefr."];
   const top = h("li", { class: "kn-titles", "aria-hidden": "true" }, ...titles.map((title, i) => h("span", { class: i > 2 ? "kn-cost" : "" }, title)));
   const el = h("ol", { class: "kn-source", "data-shared": head.uses_shared }, top, ...rows.map((/** @type {{el: HTMLElement}} */ row) => row.el));
   return {
@@ -590,12 +651,13 @@ function sourceList(kernel) {
         const here = there.get(line) ?? { now: [], wait: [] };
         write(cells.now, ranges(here.now));
         write(cells.wait, ranges(here.wait));
+        set(cells.there, { title: here.now.length + here.wait.length ? ranges([...here.now, ...here.wait].sort((a, b) => a - b)) : null });
         const cost = kernel.cost(t, line);
         const [issued, off, sectors, leastSectors, waves, leastWaves] = cost;
         const texts = cost.length ? [issued ? number(issued) : "", off ? number(off) : "", ofLeast(sectors, leastSectors), ofLeast(waves, leastWaves)] : ["", "", "", ""];
         cells.cost.forEach((/** @type {HTMLElement} */ cell, /** @type {number} */ i) => write(cell, texts[i]));
         set(row, {
-          "aria-current": line === marked ? "true" : null, "data-issues": line === marked && issues,
+          "data-told": cost.length ? told(cost) : null, "aria-current": line === marked ? "true" : null, "data-issues": line === marked && issues,
           "data-warps": [...here.now, ...here.wait].sort((a, b) => a - b).join(" "), "data-cost": cost.join(" "),
         });
       }
@@ -606,13 +668,12 @@ function sourceList(kernel) {
 /** One array as a grid. @param {Kernel} kernel @param {Memory} memory @param {number} a @param {AbortSignal} signal */
 function gridOf(kernel, memory, a, signal) {
   const times = "\u00d7";
-  const size = memory.space === "local" ? `${memory.shape.join(` ${times} `)}, a row a lane` : memory.shape.join(` ${times} `);
-  const whose = h("span", {});
+  const size = memory.shape.join(` ${times} `);
   const canvas = h("canvas", { role: "img" });
   const el = h("figure", { class: "kn-array", "data-array": memory.name },
-    h("figcaption", {}, h("b", {}, memory.name), ` ${size}${memory.wrapped ? `, ${memory.cols} a row` : ""} `, whose), canvas);
+    h("figcaption", {}, h("b", {}, memory.name), ` ${size}${memory.wrapped ? `, ${memory.cols} a row` : ""}`), canvas);
   const letters = widest(kernel, memory, a);
-  let at = gridLayout(memory, letters, 300);
+  let at = gridLayout(memory, letters, false, 2);
   /** @type {Content | null} */
   let content = null;
   canvas.addEventListener("pointermove", (event) => {
@@ -623,9 +684,10 @@ function gridOf(kernel, memory, a, signal) {
   }, { signal });
   return {
     el,
-    /** @param {number} wide */
-    resize(wide) {
-      at = gridLayout(memory, letters, kernel.head.arrays.length > 1 && memory.cols > 1 ? Math.max(Math.min(wide, 300), memory.rows <= 4 ? wide : 0) : wide);
+    letters,
+    /** @param {Grid} next */
+    resize(next) {
+      at = next;
     },
     /** @param {number} t @param {number} w @param {number | null} row @param {Colours} colours @param {string} mono */
     show(t, w, row, colours, mono) {
@@ -635,12 +697,11 @@ function gridOf(kernel, memory, a, signal) {
       const places = mine && row !== null ? kernel.places(row) : null;
       const writes = mine && row !== null && kernel.table.kind[row] !== 2;
       drawGrid(surface(canvas, at.width, at.height), at, memory, content, { places, writes, letters, colours, mono });
-      write(whose, memory.space === "shared" ? `shared, block ${owner}` : memory.space === "local" ? `local, w${w}` : "global");
       const written = content.state.reduce((sum, state) => sum + (state === WRITTEN ? 1 : 0), 0);
       const touched = places ? new Set(Array.from(places).filter((p) => p >= 0)).size : 0;
       set(canvas, {
         "aria-label": `${memory.name}: ${written} of ${memory.count} elements written${touched ? `, ${touched} ${writes ? "written" : "read"} now` : ""}`,
-        "data-written": written, "data-touched": touched, "data-writes": writes && touched > 0,
+        "data-owner": owner, "data-written": written, "data-touched": touched, "data-writes": writes && touched > 0,
       });
     },
   };
@@ -686,7 +747,7 @@ function lanePanel(header, kernel, two) {
         const exact = on && values ? values[l] : null;
         write(value, !on ? (row === null ? "\u2013" : "off") : exact === null ? "on" : figure(exact, MOST_LETTERS));
         const place = on && places && memory ? places[l] : -1;
-        write(where, place >= 0 && memory ? element(memory, place).replace(/ of lane \d+/, "") : on && memory ? "outside" : "");
+        write(where, place >= 0 && memory ? index(memory, place).join(",") : on && memory ? "outside" : "");
         set(cell, { class: `${kind}${on ? "" : " kn-off"}${flying ? " kn-flying" : ""}`, "data-value": exact, title: exact === null ? null : `lane ${l}: ${exact}` });
       });
       set(el, { "data-row": row ?? "" });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
@@ -37,11 +38,12 @@ SCORE = (
     "cycles", "issued", "masked", "sectors", "least_sectors", "bytes", "wavefronts", "least_wavefronts",
     "slots", "idle",
 )  # fmt: skip
+_LOADS = {"dram": "LDG", "l2": "LDG.L2", "l1": "LDG.L1"}
 WHAT = ("alu", "sfu", "load", "store", "atomic", "branch", "barrier", "warp barrier")
 
 _RULE = (
-    "Rule: a warp runs a source line for its 32 lanes at once, under a mask; one instruction per scheduler and "
-    "cycle; neighbouring bytes share a 32-byte sector, and a bank of shared memory gives one word at a time."
+    "Rule: a warp runs a line for its 32 lanes at once, under a mask; a scheduler issues one instruction a cycle; "
+    "global memory moves in 32-byte sectors, shared memory in wavefronts of at most one word a bank."
 )
 _SIMPLIFIED = (
     "Simplified: one operation of the source is one instruction; every load takes the time of the memory named "
@@ -326,7 +328,7 @@ class _Run:
             "rule": _RULE,
             "simplified": self._simplified(keeps_values),
             "given": self._given(),
-            "help": _HELP,
+            "help": [*_HELP, self._sources()],
             "python": _python(self),
             "frames": int(times.size),
             "cycles": self.cycles,
@@ -367,18 +369,24 @@ class _Run:
         return told
 
     def _given(self) -> str:
-        """Return where the times come from, one line."""
+        """Return the times, one line; where they come from stands in the help."""
         machine = simt.architecture(self.timing["architecture"])
-        load = {"dram": "LDG", "l2": "LDG.L2", "l1": "LDG.L1"}[self.timing["served_by"]]
+        load = _LOADS[self.timing["served_by"]]
         used = [name for name in (load, "LDS", "FFMA") if name in machine.operations]
         own = self.timing["load_latency"]
         given = f"Loads of global memory take {own} cycles here, to be watched. " if own is not None else ""
         costs = ", ".join(f"{name} {machine.operations[name].latency}" for name in used)
         policy = simt.POLICY_NAMES[self.timing["policy"]]
         return (
-            f"{given}{counted(self.timing['schedulers'], 'scheduler')}, {policy}; cycles until the result: {costs}. "
-            f"{machine.given(used)}"
+            f"{given}{counted(self.timing['schedulers'], 'scheduler')}, {policy}, on {machine.title}; cycles until "
+            f"the result: {costs}. Sources: see Help."
         )
+
+    def _sources(self) -> str:
+        machine = simt.architecture(self.timing["architecture"])
+        load = _LOADS[self.timing["served_by"]]
+        used = [name for name in (load, "LDS", "FFMA") if name in machine.operations]
+        return f"Where the times come from. {machine.given(used)}"
 
     def _chapters(self) -> list[dict[str, Any]]:
         """Return where each kernel first does something of another kind, and where it ends."""
@@ -550,10 +558,11 @@ class _Shown:
         for listing in _listings(self.replay.kernel):
             if rows:
                 rows.append({"line": -1, "text": f"{listing.name}, which it calls"})
+            silent = _docstring(listing.lines)
             for n, text in enumerate(listing.lines):
                 line = listing.first_line + n
-                if line not in taken:
-                    rows.append({"line": line, "text": text})
+                if line not in taken and n not in silent and text.strip():
+                    rows.append({"line": line, "text": text.partition("  # type: ignore")[0]})
                     taken.add(line)
         return rows
 
@@ -657,6 +666,15 @@ class _Shown:
                 given = self.replay.kernel.arguments[held.names[0]].reshape(-1)
                 found[a] = _narrow(given[: grid.count].astype(np.float64))
         return found
+
+
+def _docstring(lines: Sequence[str]) -> range:
+    """Return which lines of a function are its docstring: they issue nothing."""
+    (definition,) = ast.parse("\n".join(lines)).body
+    first = definition.body[0] if isinstance(definition, ast.FunctionDef) else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        return range(first.lineno - 1, first.end_lineno or first.lineno)
+    return range(0)
 
 
 def _what(i: TracedInstruction) -> str:
