@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from pulsewarp._arrays import freeze
 from pulsewarp._report import Check
 from pulsewarp._text import counted
 from pulsewarp.simt.tensor._programs import BARRIER, COPY, LOAD_A, LOAD_B, MULTIPLY, STORE
-from pulsewarp.simt.tensor.trace import STAGE_STATES, TiledTrace, issue_cycles
+from pulsewarp.simt.tensor.trace import TiledTrace, issue_cycles
 
 Ints = NDArray[np.int64]
 
@@ -95,107 +96,113 @@ def tally_of(trace: TiledTrace, cycles: Iterable[int]) -> TiledTally:
     return TiledTally(**frozen, units=trace.warp.schedulers)
 
 
-def check_frame(trace: TiledTrace, t: int) -> Check:
-    """Count units, stages and sums of a cycle again, from issues and operands, and compare."""
-    found = [
-        ("unit", "units", _units_held(trace, t), trace.unit[t]),
-        ("stage", "stages", _stage_states(trace, t), trace.stages[t]),
-        ("stage's tile", "stages' tiles", *_tiles_held(trace, t)),
-    ]
-    says, passed = [], True
-    for one, many, expected, shown in found:
-        wrong = int((expected != shown).sum())
-        passed &= wrong == 0
-        says.append(f"{wrong} of {expected.size} {one if expected.size == 1 else many}")
-    off = _wrong_sums(trace, t)
-    passed &= off == 0
-    says.append(f"{off} of {trace.kernel.padded[0] * trace.kernel.padded[2]} sums")
-    return Check(f"cycle {t}", passed, f"{', '.join(says)} other than counted again from the issues.")
+@dataclass(frozen=True, eq=False)
+class Recount:
+    """Every issue of a run as columns, warp after warp, to count any cycle again from."""
+
+    trace: TiledTrace
+    scheduler: Ints
+    cycle: Ints
+    done: Ints
+    free: Ints
+    kind: Ints
+    place: Ints  # block, stage and tile as one number, -1 for instructions without a stage
+    row: Ints
+    column: Ints
+    number: Ints  # row of `TiledTrace.work`, -1 for all but multiplications
+    a: NDArray[np.float64]
+    b: NDArray[np.float64]
+
+    def check(self, t: int) -> Check:
+        """Count units, stages and sums of a cycle again, and compare with what the trace says of it."""
+        trace = self.trace
+        states, tiles = self._stages(t)
+        found: list[tuple[str, NDArray[Any], NDArray[Any]]] = [
+            ("unit", self._units(t), trace.unit[t]),
+            ("stage", states, trace.stages[t]),
+            ("tile", tiles, trace.stage_tile[t]),
+        ]
+        wrong = [int((expected != shown).sum()) for _, expected, shown in found]
+        off = self._wrong_sums(t)
+        parts = [
+            f"{count} of {counted(expected.size, noun)}"
+            for count, (noun, expected, _) in zip(wrong, found, strict=True)
+        ]
+        said = ", ".join([*parts, f"{off} of {counted(self.a.shape[0] * self.b.shape[1], 'sum')}"])
+        return Check(
+            f"cycle {t}", not any((*wrong, off)), f"{said} other than counted again from the issues."
+        )
+
+    def _units(self, t: int) -> NDArray[np.int32]:
+        """Return which multiplication holds each unit: one that was issued and has not let go of it."""
+        held = np.full(self.trace.warp.schedulers, -1, np.int32)
+        now = np.flatnonzero((self.number >= 0) & (self.cycle <= t) & (t < self.free))
+        held[self.scheduler[now]] = self.number[now]
+        return held
+
+    def _stages(self, t: int) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
+        """Return state and tile of every stage, asked of each tile: what has begun there, and what is over."""
+        kernel = self.trace.kernel
+        blocks, stages = self.trace.stages.shape[1:]
+        places = blocks * stages * kernel.tiles
+        writes = COPY if kernel.copies == "async" else STORE
+
+        def count(kinds: tuple[int, ...], over: NDArray[np.bool_]) -> Ints:
+            chosen = (self.place >= 0) & np.isin(self.kind, kinds) & over
+            return np.bincount(self.place[chosen], minlength=places)
+
+        everything, issued, over = self.cycle >= 0, self.cycle <= t, self.done <= t
+        begun = count((writes,), issued) > 0
+        left = count((LOAD_A, LOAD_B), over) == count((LOAD_A, LOAD_B), everything)
+        landed = count((writes,), over) == count((writes,), everything)
+        passed = count((BARRIER,), over) == count((BARRIER,), everything)
+        read = count((LOAD_A, LOAD_B), issued) > 0
+        state = np.select([~landed, ~passed, ~read], [1, 2, 3], 4)
+        states, tiles = np.zeros((blocks, stages), np.int8), np.full((blocks, stages), -1, np.int32)
+        for place in np.flatnonzero(begun & ~left).tolist():
+            rest, tile = divmod(place, kernel.tiles)
+            states[divmod(rest, stages)] = state[place]
+            tiles[divmod(rest, stages)] = tile
+        return states, tiles
+
+    def _wrong_sums(self, t: int) -> int:
+        """Return how many accumulators are not the products of the operands that were added by then."""
+        kernel = self.trace.kernel
+        rows, columns, depth = kernel.unit_shape
+        steps = np.zeros((self.a.shape[0] // rows, self.b.shape[1] // columns), np.int64)
+        over = (self.number >= 0) & (self.done <= t)
+        np.add.at(steps, (self.row[over] // rows, self.column[over] // columns), 1)
+        summed = np.repeat(np.repeat(steps, rows, 0), columns, 1)
+        shown = self.trace.sums_at(t).astype(np.float64)
+        wrong = 0
+        for step in np.unique(steps).tolist():
+            a, b = self.a[:, : step * depth], self.b[: step * depth]
+            off = np.abs(shown - a @ b)
+            if kernel.dtype != "int8":  # exact, else rounded at every step
+                off -= 8 * max(step, 1) * np.finfo(kernel.sums.dtype).eps * (np.abs(a) @ np.abs(b))
+            wrong += int(((off > 0) & (summed == step)).sum())
+        return wrong
 
 
-def _units_held(trace: TiledTrace, t: int) -> NDArray[np.int32]:
-    """Return which multiplication holds each unit: the last issued there, if its interval is not over."""
-    held = np.full(trace.warp.schedulers, -1, np.int32)
-    rows = {(w, pc): i for i, (w, pc) in enumerate(trace.work[:, 2:4].tolist())}
-    for w, cycles in enumerate(issue_cycles(trace.warp)):
-        issued = int(np.searchsorted(cycles, t, side="right"))
-        multiplies = np.flatnonzero(trace.kernel.roles[w][:issued, 0] == MULTIPLY)
-        if multiplies.size:
-            pc = int(multiplies[-1])
-            if t < cycles[pc] + trace.kernel.programs[w][pc].interval:
-                held[w % trace.warp.schedulers] = rows[w, pc]
-    return held
-
-
-def _stage_states(trace: TiledTrace, t: int) -> NDArray[np.int8]:
-    """Return the state of every stage, asked of each of its tiles: what has begun, and what is over."""
-    states = np.zeros(trace.stages.shape[1:], np.int8)
-    for (block, stage, _), (begun, landed, passed, read, left) in _steps_of_tiles(trace, t).items():
-        if not begun or left:
-            continue
-        name = "filling" if not landed else "landed" if not passed else "in use" if read else "ready"
-        states[block, stage] = STAGE_STATES.index(name)
-    return states
-
-
-def _tiles_held(trace: TiledTrace, t: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the tile in every stage, and the one that the trace says."""
-    tiles = np.full(trace.stages.shape[1:], -1, np.int32)
-    for (block, stage, tile), (begun, *_, left) in _steps_of_tiles(trace, t).items():
-        if begun and not left:
-            tiles[block, stage] = tile
-    return tiles, trace.stage_tile[t]
-
-
-def _steps_of_tiles(trace: TiledTrace, t: int) -> dict[tuple[int, int, int], tuple[bool, ...]]:
-    """Return how far each tile of a block is.
-
-    Is its copy begun, all of it there, every warp past the barrier, a fragment asked for, all of them there?
-    """
-    kernel = trace.kernel
-    writes = COPY if kernel.copies == "async" else STORE
-    done: dict[tuple[int, int, int], list[list[bool]]] = {}
-    for w, cycles in enumerate(issue_cycles(trace.warp)):
-        roles = kernel.roles[w][: len(cycles)]
-        own = np.flatnonzero(np.isin(roles[:, 0], (writes, BARRIER, LOAD_A, LOAD_B)))
-        for pc in own.tolist():
-            kind, tile, stage = roles[pc, :3].tolist()
-            issued = cycles[pc] <= t
-            over = cycles[pc] + kernel.programs[w][pc].latency <= t
-            steps = done.setdefault((kernel.blocks[w], stage, tile), [[], [], [], [], []])
-            if kind == writes:
-                steps[0].append(issued)
-                steps[1].append(over)
-            elif kind == BARRIER:
-                steps[2].append(over)
-            else:
-                steps[3].append(issued)
-                steps[4].append(over)
-    return {
-        place: (any(begun), all(landed), all(passed), any(read), all(left))
-        for place, (begun, landed, passed, read, left) in done.items()
-    }
-
-
-def _wrong_sums(trace: TiledTrace, t: int) -> int:
-    """Return how many accumulators are not the products of the operands that have been added by then."""
-    kernel = trace.kernel
-    (m, k, n), (rows, columns, depth) = kernel.padded, kernel.unit_shape
-    steps = np.zeros((m // rows, n // columns), np.int64)
-    for w, cycles in enumerate(issue_cycles(trace.warp)):
-        roles = kernel.roles[w][: len(cycles)]
-        latency = np.array([i.latency for i in kernel.programs[w][: len(cycles)]], np.int64)
-        over = (roles[:, 0] == MULTIPLY) & (cycles + latency <= t)
-        np.add.at(steps, (roles[over, 3] // rows, roles[over, 4] // columns), 1)
+def recount_of(trace: TiledTrace) -> Recount:
+    """Return a run's issues as columns."""
+    kernel, warp = trace.kernel, trace.warp
+    stages = kernel.stages
+    numbers = {(w, pc): i for i, (w, pc) in enumerate(trace.work[:, 2:4].tolist())}
+    columns = []
+    for w, cycles in enumerate(issue_cycles(warp)):
+        program, roles = kernel.programs[w][: len(cycles)], kernel.roles[w][: len(cycles)]
+        kind, tile, stage, row, column, _ = roles.T
+        done = cycles + np.array([i.latency for i in program], np.int64)
+        free = cycles + np.array([i.interval for i in program], np.int64)
+        place = np.where(stage < 0, -1, (kernel.blocks[w] * stages + stage) * kernel.tiles + tile)
+        number = [numbers[w, pc] if k == MULTIPLY else -1 for pc, k in enumerate(kind.tolist())]
+        scheduler = np.full(len(cycles), w % warp.schedulers)
+        columns.append(np.stack([scheduler, cycles, done, free, kind, place, row, column, np.array(number)]))
+    m, k, n = kernel.padded
     a, b = np.zeros((m, k)), np.zeros((k, n))
     a[: kernel.a.shape[0], : kernel.a.shape[1]] = kernel.a.astype(np.float64)
     b[: kernel.b.shape[0], : kernel.b.shape[1]] = kernel.b.astype(np.float64)
-    summed = np.repeat(np.repeat(steps, rows, 0), columns, 1)
-    shown = trace.sums_at(t).astype(np.float64)
-    wrong = 0
-    for step in np.unique(steps).tolist():
-        upto = step * depth
-        exact, reach = a[:, :upto] @ b[:upto], np.abs(a[:, :upto]) @ np.abs(b[:upto])
-        slack = 0 if kernel.dtype == "int8" else max(step, 1) * np.finfo(kernel.sums.dtype).eps * 8
-        wrong += int(((np.abs(shown - exact) > slack * reach) & (summed == step)).sum())
-    return wrong
+    names = ("scheduler", "cycle", "done", "free", "kind", "place", "row", "column", "number")
+    whole = np.concatenate(columns, axis=1).astype(np.int64)
+    return Recount(trace=trace, a=a, b=b, **dict(zip(names, whole, strict=True)))

@@ -26,7 +26,7 @@ from pulsewarp.simt.tensor.staging import CHUNK_BYTES
 from pulsewarp.simt.trace import WarpTrace
 
 if TYPE_CHECKING:
-    from pulsewarp.simt.tensor.frame import TiledTally
+    from pulsewarp.simt.tensor.frame import Recount, TiledTally
 
 Ints = NDArray[np.int64]
 
@@ -479,10 +479,14 @@ class TiledTrace:
         """
         if cycle is None:
             return self._verified
-        from pulsewarp.simt.tensor.frame import check_frame
-
         t = _checks.whole_number("cycle", cycle, least=0, most=self.cycles - 1)
-        return Report((*self._verified.checks, check_frame(self, t)))
+        return Report((*self._verified.checks, self._recount.check(t)))
+
+    @cached_property
+    def _recount(self) -> Recount:
+        from pulsewarp.simt.tensor.frame import recount_of  # it needs this module
+
+        return recount_of(self)
 
     @cached_property
     def _verified(self) -> Report:
