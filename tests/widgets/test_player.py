@@ -178,6 +178,28 @@ def test_a_page_brings_the_report_and_the_check_of_each_frame(player, trace):
         assert len(every) >= trace.cycles and all(passed for _, passed, _ in every)
 
 
+def test_a_frame_checked_alone_says_what_the_whole_report_says_of_it(player, trace):
+    run = player._report()
+    for t in range(trace.cycles):
+        assert player._frame_alone(t, run) == [row for row in player._report(t) if row not in run]
+
+
+def test_a_run_of_64_x_64_cells_brings_every_frame_and_checks_the_whole_run_once(monkeypatch):
+    ones = np.ones((64, 64), np.int8)
+    run = systolic.simulate(ones, ones, rows=64, cols=64)
+    whole = []
+    verify = systolic.SystolicTrace.verify
+
+    def count(run, cycle=None):
+        whole.append(cycle)
+        return verify(run, cycle)
+
+    monkeypatch.setattr(systolic.SystolicTrace, "verify", count)
+    monkeypatch.setattr(_player, "MOST_SECONDS_OF_FRAMES", 1e9)
+    assert len(SystolicPlayer(run)._written_report()["frames"]) == run.cycles
+    assert len(whole) == 1
+
+
 @pytest.mark.parametrize("limit", ["MOST_CYCLES_VERIFIED", "MOST_BYTES_OF_FRAMES", "MOST_SECONDS_OF_FRAMES"])
 def test_a_page_of_a_long_run_says_that_its_frames_were_not_checked(player, monkeypatch, limit):
     monkeypatch.setattr(_player, limit, -1)

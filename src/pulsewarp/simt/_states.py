@@ -162,7 +162,8 @@ def _send_outside(state: NDArray[np.int8], pools: Sequence[Pool], schedulers: in
 def _can_be_busy(events: Log) -> NDArray[np.bool_]:
     """Return which issues are on a unit that others may find taken: memory, or for more than a cycle."""
     memory = events.units.index("mem") if "mem" in events.units else -1
-    return (events.unit == memory) | (events.interval > 1)
+    can: NDArray[np.bool_] = (events.unit == memory) | (events.interval > 1)
+    return can
 
 
 def _stages(

@@ -14,7 +14,7 @@ from pulsewarp._arrays import freeze
 from pulsewarp._text import counted
 from pulsewarp.systolic import busy, rules
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, Letter
-from pulsewarp.systolic.registers import Report
+from pulsewarp.systolic.registers import Check, Report
 from pulsewarp.systolic.trace import SystolicTrace
 
 CONVENTIONS = ("register", "scalesim", "stonne")
@@ -285,6 +285,33 @@ class GemmCost:
         from pulsewarp.systolic import recount  # it needs this class
 
         return recount.recount(self, cycle)
+
+    def verify_frame(self, cycle: int) -> Check:
+        """Check one frame and nothing of the whole run: the check that `verify` adds for a cycle.
+
+        Parameters
+        ----------
+        cycle : int
+            Cycle whose working cells are counted, from 0.
+
+        Returns
+        -------
+        Check
+            Whether it holds, with its numbers in a sentence.
+
+        Raises
+        ------
+        ValueError
+            As `verify`.
+
+        Examples
+        --------
+        >>> gemm(m=10, k=4, n=4, rows=4, cols=4).verify_frame(7).passed
+        True
+        """
+        from pulsewarp.systolic import recount  # it needs this class
+
+        return recount.recount_frame(self, cycle)
 
     def conventions(self) -> tuple[ConventionCount, ...]:
         """Return what each convention counts for this product, with the reason for the difference.

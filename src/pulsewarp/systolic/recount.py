@@ -21,9 +21,14 @@ def recount(cost: GemmCost, cycle: int | None) -> Report:
     checks = [_products(cost, plan), _end(cost, plan), _shares(cost, plan), _traffic(cost, plan)]
     checks.append(_distance(cost, plan))
     if cycle is not None:
-        cycle = _checks.whole_number("cycle", cycle, least=0, most=cost.cycles - 1)
-        checks.append(_frame(cost, plan, cycle))
+        checks.append(recount_frame(cost, cycle))
     return Report(tuple(checks))
+
+
+def recount_frame(cost: GemmCost, cycle: int) -> Check:
+    """Return what was found in the frame of one cycle."""
+    cycle = _checks.whole_number("cycle", cycle, least=0, most=cost.cycles - 1)
+    return _frame(cost, cost.plan(), cycle)
 
 
 def _products(cost: GemmCost, plan: tuple[Fold, ...]) -> Check:

@@ -13,7 +13,7 @@ from pulsewarp._arrays import freeze
 from pulsewarp._text import counted
 from pulsewarp.systolic.dataflow import DATAFLOWS, Axis, Dataflow, Letter, coordinates
 from pulsewarp.systolic.faults import Fault
-from pulsewarp.systolic.registers import Probe, Registers, Report, Schedule
+from pulsewarp.systolic.registers import Check, Probe, Registers, Report, Schedule
 from pulsewarp.systolic.rules import Fold
 
 ROW_LIMIT = 2**24
@@ -374,6 +374,34 @@ class SystolicTrace:
         if cycle is not None:
             cycle = self._checked_cycle("cycle", cycle)
         return verification.verify(self, cycle)
+
+    def verify_frame(self, cycle: int) -> Check:
+        """Check one frame and nothing of the whole run: the check that `verify` adds for a cycle.
+
+        Parameters
+        ----------
+        cycle : int
+            Cycle of the frame, from 0.
+
+        Returns
+        -------
+        Check
+            Whether it holds, with its numbers in a sentence.
+
+        Raises
+        ------
+        ValueError
+            As `verify`.
+
+        Examples
+        --------
+        >>> from pulsewarp import systolic
+        >>> systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2).verify_frame(3).passed
+        True
+        """
+        from pulsewarp.systolic.frame import check_frame  # it needs this class
+
+        return check_frame(self, self._checked_cycle("cycle", cycle))
 
     def _checked_cycle(self, name: str, t: int) -> int:
         last = self.cycles - 1

@@ -294,8 +294,18 @@ class Player(Scene):
         for t in range(self._cycles):
             if time.process_time() > end:
                 return {}
-            frames[t] = [row for row in self._report(t) if row not in run]
+            frames[t] = self._frame_alone(t, run)
         return frames
+
+    def _frame_alone(self, t: int, run: list[list[Any]]) -> list[list[Any]]:
+        """Return the rows of the report of frame `t` that are not those of the run."""
+        if not all(hasattr(trace, "verify_frame") for trace in self._verified.values()):
+            return [row for row in self._report(t) if row not in run]
+        rows = []
+        for name, trace in self._verified.items():
+            check = trace.verify_frame(min(t + self._first_cycle, trace.cycles - 1))
+            rows.append([f"{name}: {check.name}" if name else check.name, check.passed, check.says])
+        return rows
 
     def _page_state(self) -> dict[str, Any]:
         return {
