@@ -162,6 +162,56 @@ def test_the_copied_python_recreates_the_run(trace: simt.WarpTrace) -> None:
     assert eval(last, names).trace == player.trace
 
 
+def test_the_copied_python_is_lines_one_can_read_and_names_the_architecture() -> None:
+    slow, fast = (simt.chain_and_barrier(9, n, architecture="ampere") for n in (40, 5))
+    trace = simt.simulate([slow] + [fast] * 31, policy="gto", blocks=[0] * 16 + [1] * 16)
+    player = WarpPlayer(trace, architecture="ampere")
+    python = _wire.unpack(player.trace)[0]["python"]
+    *before, last = python.split("\n")
+    assert last == 'widgets.WarpPlayer(trace, architecture="ampere")'
+    assert before[3:6] == [
+        "p0 = [*[ffma] * 40, bar] * 9",
+        "p1 = [*[ffma] * 5, bar] * 9",
+        'trace = simt.simulate([p0] + [p1] * 31, schedulers=4, policy="gto", blocks=[0] * 16 + [1] * 16)',
+    ]
+    names: dict[str, Any] = {}
+    exec("\n".join(before), names)
+    assert eval(last, names).trace == player.trace
+
+
+def test_a_kernel_of_other_types_is_recreated() -> None:
+    a = np.array([[0.1, 3], [2, 0.7]], np.float32)
+    player = WarpPlayer(simt.matmul_kernel(a, a).simulate())
+    *before, last = _wire.unpack(player.trace)[0]["python"].split("\n")
+    names: dict[str, Any] = {}
+    exec("\n".join(before), names)
+    assert eval(last, names).trace == player.trace
+
+
+def test_every_kind_of_instruction_has_its_cost_said() -> None:
+    kinds = ("LDG", "FFMA", "MUFU", "HMMA.16816.F32", "DFMA", "IMAD", "SHFL")
+    program = [
+        Instruction(f"u{i}", 4 + i, 1 + i % 2, "r0", ("r0",), f"{name} r0") for i, name in enumerate(kinds)
+    ]
+    costs = _wire.unpack(WarpPlayer(simt.simulate([program])).trace)[0]["costs"]
+    assert costs == (
+        "Cycles until the result (illustrative): LDG 4, FFMA 5 (unit busy 2), MUFU 6, "
+        "HMMA.16816.F32 7 (unit busy 2), DFMA 8, IMAD 9 (unit busy 2), SHFL 10."
+    )
+    many = [Instruction("alu", 4, 1, "r0", (), f"OP{i} r0") for i in range(11)]
+    assert "and 3 more kinds" in _wire.unpack(WarpPlayer(simt.simulate([many])).trace)[0]["costs"]
+
+
+def test_a_task_of_its_own_fits_what_is_shown() -> None:
+    half = Instruction("bar", lanes=16)
+    stuck = simt.simulate([[Instruction(dst="r0"), half, Instruction(dst="r0")]])
+    full = simt.simulate([[Instruction(latency=1, dst=f"r{i}") for i in range(4)]], schedulers=1)
+    assert "never comes" in WarpPlayer(stuck).options["task"]
+    assert "no issue slot is lost" in WarpPlayer(full).options["task"]
+    assert "find a cycle" in WarpPlayer(simt.simulate([simt.chain(3)])).options["task"]
+    assert WarpPlayer(full, task="Look.").options["task"] == "Look."
+
+
 def test_a_kernel_in_several_blocks_is_recreated() -> None:
     trace = simt.matmul_kernel(np.eye(9, dtype=int), np.eye(9, dtype=int), threads_per_block=32).simulate()
     player = WarpPlayer(trace)

@@ -52,11 +52,11 @@ def run(trace: simt.WarpTrace, name: str = "trace") -> list[str]:
     for program in trace.programs:
         if id(program) not in programs:
             word = programs[id(program)] = f"{lead}p{len(programs)}"
-            lines += _broken(f"{word} = {_sequence([instructions[i] for i in program])}")
+            lines += broken(f"{word} = {_sequence([instructions[i] for i in program])}")
     if any(trace.blocks):
-        settings += f", blocks={_sum(list(map(str, trace.blocks)))}"
-    every = _sum([programs[id(program)] for program in trace.programs])
-    return [*lines, *_broken(f"{name} = simt.simulate({every}, {settings})")]
+        settings += f", blocks={total(list(map(str, trace.blocks)))}"
+    every = total([programs[id(program)] for program in trace.programs])
+    return [*lines, *broken(f"{name} = simt.simulate({every}, {settings})")]
 
 
 def _instructions(trace: simt.WarpTrace, lead: str) -> dict[simt.Instruction, str]:
@@ -112,8 +112,8 @@ def _sequence(names: Sequence[str]) -> str:
     return f"[{', '.join(parts)}]"
 
 
-def _sum(names: Sequence[str]) -> str:
-    """Return a list of names as a sum: ``[p0] + [p1] * 7``."""
+def total(names: Sequence[str]) -> str:
+    """Return a list of names as a sum in which repeats are written once: ``[p0] + [p1] * 7``."""
     parts = []
     for stretch, times in _groups(names):
         one = f"[{', '.join(stretch)}]"
@@ -142,15 +142,15 @@ def _groups(items: Sequence[_Item]) -> list[tuple[list[_Item], int]]:
     return found
 
 
-def _broken(line: str) -> list[str]:
+def broken(line: str) -> list[str]:
     """Return a long line in several, broken after commas that stand inside a bracket."""
-    lines = []
+    lines, indent = [], " " * (len(line) - len(line.lstrip()) + 4)
     while len(line) > LONGEST:
-        end = line.rfind(", ", 8, LONGEST)
+        end = line.rfind(", ", 12, LONGEST)
         if end < 0:
             break
         lines.append(line[: end + 1])
-        line = f"    {line[end + 2 :]}"
+        line = f"{indent}{line[end + 2 :]}"
     return [*lines, line]
 
 
@@ -162,9 +162,9 @@ def _kernel(kernel: simt.Kernel, trace: simt.WarpTrace) -> list[str]:
     widths = {block: trace.blocks.count(block) * simt.LANES for block in trace.blocks}
     threads = f", threads_per_block={widths[0]}" if len(widths) > 1 else ""
     return [
-        *_broken(f"a = {_matrix(kernel.a)}"),
-        *_broken(f"b = {_matrix(kernel.b)}"),
-        *_broken(f"kernel = simt.matmul_kernel(a, b, {costs}{threads})"),
+        *broken(f"a = {_matrix(kernel.a)}"),
+        *broken(f"b = {_matrix(kernel.b)}"),
+        *broken(f"kernel = simt.matmul_kernel(a, b, {costs}{threads})"),
     ]
 
 

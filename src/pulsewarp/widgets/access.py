@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from pulsewarp import _checks
 from pulsewarp.simt import Access, BankAccess
+from pulsewarp.widgets import _source
 from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
 from pulsewarp.widgets._wire import pack
 
@@ -192,9 +194,18 @@ class _Run:
         lines = []
         for name, one in self.requests.items():
             given = one.offsets if isinstance(one, BankAccess) else one.addresses
-            lines.append(f"    {name!r}: simt.{call}({list(given)!r}, {one.element_bytes}),\n")
-        head = "from pulsewarp import simt, widgets\nwidgets.AccessPlayer({\n"
-        return f"{head}{''.join(lines)}}})"
+            lines += _source.broken(f"    {name!r}: simt.{call}({_addresses(given)}, {one.element_bytes}),")
+        head = ["from pulsewarp import simt, widgets", "widgets.AccessPlayer({"]
+        return "\n".join([*head, *lines, "})"])
+
+
+def _addresses(given: Sequence[int | None]) -> str:
+    """Return 32 addresses as code: equal steps as a range, else a list in which repeats are written once."""
+    whole = [at for at in given if at is not None]
+    steps = {after - at for at, after in itertools.pairwise(whole)}
+    if len(whole) == len(given) and len(steps) == 1 and (step := steps.pop()):
+        return f"range({whole[0]}, {whole[0] + step * len(whole)}, {step})"
+    return _source.total([str(at) for at in given])
 
 
 def _sector_counts(one: Access) -> dict[str, Any]:

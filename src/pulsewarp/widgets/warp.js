@@ -8,6 +8,7 @@ import { chart, legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 import { legendMarks, outline, paint, paletteOf, surface } from "./kit/states.js";
 import { width } from "./kit/theme.js";
+import { firstCycle, tickStep } from "./kit/timeline.js";
 
 /** @typedef {import("./kit/wire.js").Packed} Packed */
 /** @typedef {{text: string, unit: string, latency: number, interval: number, lanes: number, dst: string | null, srcs: string[], role?: string}} Line */
@@ -68,19 +69,6 @@ export function layout({ warps, schedulers, cycles }, width) {
 /** @typedef {ReturnType<typeof layout>} Layout */
 
 /**
- * The first cycle in the picture. It moves in jumps of half a window, so that between jumps only the playhead moves;
- * it depends on the cycle alone, so that a frame looks the same however one came to it.
- * @param {Layout} at
- * @param {number} cycle
- * @returns {number}
- */
-export function firstCycle(at, cycle) {
-  const half = Math.max(1, Math.floor(at.count / 2));
-  const first = Math.floor(cycle / half) * half - Math.floor(half / 2);
-  return Math.max(0, Math.min(first, at.cycles - at.count));
-}
-
-/**
  * What lies under a point of the picture: a warp at a cycle, or nothing.
  * @param {Layout} at
  * @param {number} cycle the present one, which decides the window
@@ -96,15 +84,10 @@ export function under(at, cycle, x, y, last) {
   return row && column >= 0 && column < at.count && there <= last ? { warp: row.warp, cycle: there } : null;
 }
 
-/** @param {number} cell width of a cycle @returns {number} cycles between two labelled ticks */
-function tickStep(cell) {
-  return [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((step) => step * cell >= 42) ?? 1000;
-}
-
 // ------------------------------------------------------------------------------------------------ draw
 
 /** @typedef {import("./kit/states.js").Palette} Palette */
-/** @typedef {{state: ArrayLike<number>, lanes: ArrayLike<number>, names: string[], warps: number, schedulers: number}} Run */
+/** @typedef {{state: ArrayLike<number>, lanes: ArrayLike<number>, names: string[], warps: number, schedulers: number, blocks?: number[]}} Run `blocks` where there are several */
 /** @typedef {"dimmed" | "hidden"} Future */
 
 /**
@@ -135,6 +118,12 @@ export function draw(to, at, run, rate, { cycle, selected, pointed, palette, fut
     to.font = `${row.warp === selected ? "700 " : ""}${at.pitch >= 20 ? 13 : 11}px ${mono}`;
     to.textAlign = "right";
     to.fillText(`w${row.warp}`, row.labelX, row.y + at.pitch / 2);
+    if (run.blocks) {
+      // Every other block's warps have a bar: the table and the sentence of a warp name the block.
+      const odd = run.blocks[row.warp] % 2;
+      to.fillStyle = odd ? palette.muted : palette.hairline;
+      to.fillRect(at.label - 4, row.y, 3, at.pitch);
+    }
   }
   const last = future === "hidden" ? cycle + 1 : until;
   for (const row of at.rows) stretches(to, at, run, row, first, last, palette);
@@ -369,7 +358,7 @@ export default {
     /** @type {Run} */
     const run = {
       state: columns.state, lanes: columns.lanes, names: header.states,
-      warps: header.warps, schedulers: header.schedulers,
+      warps: header.warps, schedulers: header.schedulers, blocks: severalBlocks(header) ? blockTurns(header) : undefined,
     };
     const machine = { warps: header.warps, schedulers: header.schedulers, cycles: header.cycles };
     const issueCycles = issuesByWarp(packed);
@@ -456,7 +445,7 @@ export default {
 
         return {
           el,
-          legend: h("div", {}, legend(marks.entries), below),
+          legend: h("div", {}, legend([...marks.entries, ...(run.blocks ? [blocksMark()] : [])]), below),
           after: lanes && matrix ? values : undefined,
           panels: [listing.el, slots.el, ...(curve ? [curve.el] : [])],
           resize(wide, whole) {
@@ -567,15 +556,32 @@ function sentences({ header, columns }, t) {
   return told.filter((sentence) => sentence);
 }
 
+/** @param {Packed["header"]} header @returns {number[]} the block of each warp, as the how manieth there is */
+function blockTurns({ blocks }) {
+  const order = [...new Set(/** @type {number[]} */ (blocks))].sort((a, b) => a - b);
+  return blocks.map((/** @type {number} */ block) => order.indexOf(block));
+}
+
+/** The bars beside the rows. */
+function blocksMark() {
+  const mark = h("span", { class: "pw-block-bars", "aria-hidden": "true" }, h("i", {}), h("i", {}));
+  return { mark, text: "a bar by turns: the first block, the next" };
+}
+
+/** @param {Packed["header"]} header @returns {boolean} */
+function severalBlocks({ blocks }) {
+  return new Set(blocks).size > 1;
+}
+
 /** @param {Packed} packed @param {number[][]} issueCycles @param {number} t */
 function frameTable(packed, issueCycles, t) {
   const { header, columns } = packed;
   return {
     caption: `Cycle ${t}: what every warp does`,
-    head: ["warp", "scheduler", "next instruction", "what it does"],
+    head: ["warp", ...(severalBlocks(header) ? ["block"] : []), "scheduler", "next instruction", "what it does"],
     rows: rowOrder(header).map((w) => {
       const line = header.programs[header.program_of[w]][columns.pc[t * header.warps + w]];
-      return [`w${w}`, w % header.schedulers, line ? line.text : "none left", describe(packed, issueCycles, t, w)];
+      return [`w${w}`, ...(severalBlocks(header) ? [header.blocks[w]] : []), w % header.schedulers, line ? line.text : "none left", describe(packed, issueCycles, t, w)];
     }),
   };
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks, ledger, simt
 from pulsewarp._text import counted
+from pulsewarp.widgets import _source, _warps
 from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
 from pulsewarp.widgets._wire import pack
 
@@ -82,7 +83,7 @@ class WarpPlayer(HidingPlayer):
     future : str
         ``"dimmed"`` shows what comes faintly; ``"hidden"`` keeps it from the reader, for a prediction.
     task : str, optional
-        What the reader is asked to do, one sentence.
+        What the reader is asked to do; left out, the scene's own task.
 
     Raises
     ------
@@ -116,7 +117,11 @@ class WarpPlayer(HidingPlayer):
         self._name = f"WarpPlayer{repr(trace).removeprefix('WarpTrace')}"
         cursor, poster = first_frame(start, _telling_cycle(trace), trace.cycles)
         super().__init__(
-            _packed(trace, _given(trace, str(latencies), architecture)),
+            _packed(
+                trace,
+                _warps.given([trace], str(latencies), architecture),
+                _warps.settings(str(latencies), architecture),
+            ),
             cycles=trace.cycles,
             cursor=cursor,
             options={
@@ -125,7 +130,7 @@ class WarpPlayer(HidingPlayer):
                 "poster": poster,
                 "future": _checks.choice("future", future, FUTURES),
             },
-            task=task,
+            task=_task(trace) if task is None else task,
             shows=trace,
         )
 
@@ -162,47 +167,7 @@ def _telling_cycle(trace: simt.WarpTrace) -> int:
     return int(np.argmax(both if both.any() else computes))
 
 
-def _given(trace: simt.WarpTrace, latencies: str, architecture: str | simt.Architecture | None) -> str:
-    """Return the line that says what the instructions cost and where that comes from."""
-    programs = list({id(program): program for program in trace.programs}.values())
-    if architecture is None:
-        return _costs(programs, latencies, trace.max_outstanding)
-    machine = simt.architecture(architecture)
-    used: dict[str, simt.Instruction] = {}
-    for i in (i for program in programs for i in program):
-        known = machine.operations.get(i.mnemonic)
-        if known is None:
-            continue
-        if (i.latency, i.interval) != (known.latency, known.interval):
-            raise ValueError(
-                f"{i.mnemonic} takes {i.latency} cycles and its unit {i.interval} in this trace, but "
-                f"{known.latency} and {known.interval} on {machine.title}; make the programs with "
-                f"architecture={machine.name!r}, or leave the player's out."
-            )
-        used.setdefault(i.mnemonic, i)
-    if not used:
-        raise ValueError(
-            f"No instruction of this trace is one of {machine.title}'s ({', '.join(machine.operations)}); "
-            "leave the player's architecture out."
-        )
-    line = _costs(programs, machine.title, trace.max_outstanding)
-    return f"{line} {machine.given(list(used))} {_little(trace, used)}"
-
-
-def _little(trace: simt.WarpTrace, used: Mapping[str, simt.Instruction]) -> str:
-    """Return what Little's law asks for, for the instruction that waits longest, and what there is."""
-    name, slowest = max(used.items(), key=lambda item: item[1].latency / item[1].interval)
-    need = simt.littles_law_warps(slowest.latency, 1, slowest.interval)
-    shared = slowest.unit == "mem"
-    there = trace.warps if shared else -(-trace.warps // trace.schedulers)
-    where = "the SM" if shared else "a scheduler"
-    return (
-        f"Little's law: to keep its unit busy with one {name} in flight a warp, {where} needs "
-        f"{counted(need, 'warp')} ({slowest.latency} / {slowest.interval}, rounded up); here it has {there}."
-    )
-
-
-def _packed(trace: simt.WarpTrace, given: str) -> str:
+def _packed(trace: simt.WarpTrace, given: str, settings: str) -> str:
     bill = ledger.warp(trace)
     told = trace.sentences()
     sentences = list(dict.fromkeys(sentence for cycle in told for sentence in cycle))
@@ -231,8 +196,8 @@ def _packed(trace: simt.WarpTrace, given: str) -> str:
         "lost": reasons,
         "lost_words": {reason: _LOST.get(reason, reason) for reason in reasons},
         "chapters": [{"cycle": cycle, "label": label} for cycle, label in chapters],
-        "stills": _stills(trace, chapters),
-        "python": _python(trace),
+        "stills": _warps.stills(trace.cycles, chapters),
+        "python": _python(trace, settings),
         "help": [_POLICIES[trace.policy], *_HELP],
     }
     columns: dict[str, NDArray[Any]] = {
@@ -262,8 +227,9 @@ def _packed(trace: simt.WarpTrace, given: str) -> str:
 
 
 def _title(trace: simt.WarpTrace) -> str:
+    blocks = len(set(trace.blocks))
     parts = (
-        counted(trace.warps, "warp"),
+        counted(trace.warps, "warp") + (f" in {blocks} blocks" if blocks > 1 else ""),
         counted(trace.schedulers, "scheduler"),
         simt.POLICY_NAMES[trace.policy],
     )
@@ -276,19 +242,6 @@ def _title(trace: simt.WarpTrace) -> str:
 
 def _schedulers_note(schedulers: int) -> str:
     return "" if schedulers == 4 else f" An SM since Volta has 4 schedulers; this one has {schedulers}."
-
-
-def _costs(programs: Sequence[Sequence[simt.Instruction]], latencies: str, most_loads: int | None) -> str:
-    """Return the latency of each kind of instruction, and where it comes from, in one line."""
-    found: dict[str, dict[str, None]] = {}
-    for program in programs:
-        for i in program:
-            if i.unit != "bar":
-                busy = f", unit busy {i.interval}" if i.interval > 1 else ""
-                found.setdefault(i.mnemonic, {})[f"{i.latency}{busy}"] = None
-    parts = [f"{name} {' or '.join(list(costs)[:3])}" for name, costs in list(found.items())[:4]]
-    limit = f"; at most {counted(most_loads, 'load')} in flight" if most_loads is not None else ""
-    return f"Cycles until the result ({latencies}): {', '.join(parts)}{limit}."
 
 
 def _listing(program: Sequence[simt.Instruction], kernel: simt.Kernel | None) -> list[dict[str, Any]]:
@@ -317,53 +270,20 @@ def _kernel(kernel: simt.Kernel) -> dict[str, Any]:
     return {"m": m, "n": n, "offsets": np.cumsum([0, *sizes])[:-1].tolist()}
 
 
-def _stills(trace: simt.WarpTrace, chapters: Sequence[tuple[int, str]]) -> list[int]:
-    cycles = {0, *(cycle for cycle, _ in chapters), trace.cycles - 1}
-    ordered = sorted(cycles)
-    return ordered if len(ordered) <= 6 else [ordered[i * (len(ordered) - 1) // 5] for i in range(6)]
+def _python(trace: simt.WarpTrace, settings: str) -> str:
+    """Return lines of Python that simulate the run again and show it."""
+    head = ["import numpy as np"] * (trace.kernel is not None)
+    lines = [*head, "from pulsewarp import simt, widgets", *_source.run(trace)]
+    return "\n".join([*lines, f"widgets.WarpPlayer(trace{settings})"])
 
 
-def _python(trace: simt.WarpTrace) -> str:
-    """Return lines of Python that recreate the trace and show it."""
-    settings = f"schedulers={trace.schedulers}, policy={trace.policy!r}"
-    if trace.max_outstanding is not None:
-        settings += f", max_outstanding={trace.max_outstanding}"
-    head = "from pulsewarp import simt, widgets\n"
-    if trace.kernel is not None:
-        a, b = (matrix.tolist() for matrix in (trace.kernel.a, trace.kernel.b))
-        first = trace.programs[0]
-        load, total, store = first[0], first[2], first[-1]
-        costs = f"load_latency={load.latency}, load_interval={load.interval}, "
-        costs += f"sum_latency={total.latency}, store_latency={store.latency}"
-        return (
-            f"{head}kernel = simt.matmul_kernel({a}, {b}, {costs}{_threads(trace.blocks)})\n"
-            f"widgets.WarpPlayer(kernel.simulate({settings}))"
-        )
-    names: dict[int, str] = {}
-    lines = []
-    for program in trace.programs:
-        if id(program) not in names:
-            names[id(program)] = f"p{len(names)}"
-            lines.append(f"{names[id(program)]} = {_program(program)}\n")
-    every = [names[id(program)] for program in trace.programs]
-    programs = f"[{every[0]}] * {len(every)}" if len(set(every)) == 1 else f"[{', '.join(every)}]"
-    if any(trace.blocks):
-        settings += f", blocks={list(trace.blocks)}"
-    listing = "".join(lines).replace("Instruction(", "simt.Instruction(")
-    return f"{head}{listing}widgets.WarpPlayer(simt.simulate({programs}, {settings}))"
-
-
-def _program(program: Sequence[simt.Instruction]) -> str:
-    """Return a program as Python, a repeated beginning written once."""
-    whole = tuple(program)
-    for period in range(1, len(whole) // 2 + 1):
-        times = len(whole) // period
-        if whole[:period] * times == whole:
-            return f"[{', '.join(map(repr, whole[:period]))}] * {times}"
-    return f"[{', '.join(map(repr, program))}]"
-
-
-def _threads(blocks: Sequence[int]) -> str:
-    """Return the keyword that gives these blocks, empty where one block of 256 threads holds them all."""
-    widths: Mapping[int, int] = {block: blocks.count(block) * 32 for block in blocks}
-    return f", threads_per_block={widths[0]}" if len(widths) > 1 else ""
+def _task(trace: simt.WarpTrace) -> str:
+    """Return what to look for: the cycle nobody can go on, or the first in which a scheduler has nothing."""
+    if trace.deadlock:
+        return "say which warp waits for something that never comes, and why; then step to the last cycle."
+    if (trace.issued[:, : min(trace.schedulers, trace.warps)] >= 0).all():
+        return "no issue slot is lost here; pick a warp and say when it issues next, then step there."
+    return (
+        "find a cycle in which a scheduler with warps issues nothing; say what its warps wait for and which "
+        "is ready first, then step until it is."
+    )
