@@ -324,7 +324,7 @@ def wavefronts(
     that want the same word never conflict. Accesses of up to 4 bytes are served in one phase of 32 lanes, of
     8 bytes in two of 16, of 16 bytes in four of 8; a phase without an active lane costs nothing. A phase
     takes as many wavefronts as the most different words it wants of one bank. Not modelled: stores of several
-    lanes to one word (which lane wins is not defined), atomics, matrix loads (LDSM).
+    lanes to one word (which lane wins is not defined), atomics; of matrix loads (LDSM) see `matrix_load`.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,8 @@ def tensor_kernel(
     architecture: str | Architecture = "ampere",
     dtype: str | None = None,
     shape: str | MmaShape | None = None,
-    tile: tuple[int, int, int] = (32, 32, 32),
-    warps: tuple[int, int] = (2, 2),
+    tile: Sequence[int] = (32, 32, 32),
+    warps: Sequence[int] = (2, 2),
     stages: int = 2,
     copies: str | None = None,
     layout: str = "swizzled",
@@ -71,12 +71,13 @@ def tensor_kernel(
         int8 for int8 arrays, bf16 where one holds bfloat16, else fp16. Values are rounded to it first.
     shape : str or MmaShape, optional
         Of the mma, such as ``"m16n8k16"``; None takes the largest of the type.
-    tile : (int, int, int)
+    tile : sequence of 3 int
         Rows and columns of C that a block computes, and the depth k of a stage.
-    warps : (int, int)
+    warps : sequence of 2 int
         Warps along rows and columns of the tile.
     stages : int
-        Buffers in shared memory; through registers at most 2.
+        Buffers in shared memory; through registers at most 2. More of them mostly save cycles, but no law says
+        so: a copy issued earlier can take the memory unit from a load that is waited for.
     copies : str, optional
         ``"async"`` (from 8.0 on) or ``"through registers"``; None takes async where there is such a copy.
     layout : str
@@ -130,8 +131,8 @@ def ffma_kernel(
     *,
     architecture: str | Architecture = "ampere",
     dtype: str | None = None,
-    tile: tuple[int, int, int] = (32, 32, 32),
-    warps: tuple[int, int] = (2, 2),
+    tile: Sequence[int] = (32, 32, 32),
+    warps: Sequence[int] = (2, 2),
     stages: int = 2,
     copies: str | None = None,
     layout: str = "swizzled",
@@ -186,8 +187,8 @@ def _plan(
     unit: tuple[int, int, int],
     operation: str,
     element_bytes: int,
-    tile: tuple[int, int, int],
-    warps: tuple[int, int],
+    tile: Sequence[int],
+    warps: Sequence[int],
     stages: int,
     copies: str | None,
     layout: str,
