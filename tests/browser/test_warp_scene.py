@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -488,80 +487,10 @@ def test_what_is_copied_is_the_python_that_recreates_the_run(scene: Any) -> None
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("make", [mixed, kernel])
-def test_no_serious_accessibility_finding(
-    scene: Any, serious: Any, make: Callable[[], simt.WarpTrace], dark: bool
+def test_lanes_and_results_have_no_serious_accessibility_finding(
+    scene: Any, serious: Any, dark: bool
 ) -> None:
-    page = scene(make(), dark=dark)
+    page = scene(kernel(), dark=dark)
     page.get_by_role("button", name="Table").click()
     page.get_by_role("button", name="Help").click()
     assert serious(page) == []
-
-
-VIEWS = """<!doctype html><html lang="en"><meta charset="utf-8"><link rel="icon" href="data:,">
-<title>two views</title>
-<style>%(style)s</style><body><div id="one"></div><div id="two"></div><script type="module">
-const text = %(module)s, state = %(state)s;
-const { default: scene } = await import(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
-const listeners = {};
-const model = {
-  get: (name) => state[name],
-  set: (name, value) => { state[name] = value; },
-  save_changes() { window.saved += 1; },
-  on: (event, heard) => (listeners[event] ??= new Set()).add(heard),
-  off: (event, heard) => listeners[event]?.delete(heard),
-};
-window.saved = 0;
-window.listeners = listeners;
-window.ends = ["one", "two"].map((id) => {
-  const end = new AbortController();
-  scene.render({ model, el: document.getElementById(id), signal: end.signal });
-  return end;
-});
-</script></body></html>"""
-
-
-@pytest.fixture
-def views(open_html: Callable[..., Any]) -> Iterator[Any]:
-    player = widgets.WarpPlayer(kernel())
-    page = open_html(
-        VIEWS
-        % {
-            "style": player._css,
-            "module": json.dumps(str(player._esm)).replace("</", "<\\/"),
-            "state": json.dumps(
-                {name: getattr(player, name) for name in ("trace", "options", "cursor", "selected")}
-            ),
-        }
-    )
-    page.wait_for_function("document.querySelectorAll('.pw-shell').length === 2")
-    return page
-
-
-def test_two_views_of_one_model_move_apart_and_share_no_id(views: Any) -> None:
-    views.locator("#one .pw").focus()
-    views.keyboard.press("Home")
-    cycles = views.eval_on_selector_all(".pw", "all => all.map((one) => one.dataset.cycle)")
-    assert cycles[0] == "0" != cycles[1]
-    ids = views.eval_on_selector_all("[id]", "all => all.map((one) => one.id)")
-    assert len(ids) == len(set(ids))
-
-
-def test_a_closed_view_leaves_nothing(views: Any) -> None:
-    views.locator("#one .pw").focus()
-    views.keyboard.press(" ")
-    views.wait_for_function("left.frames.size > 0")
-    views.evaluate("ends.forEach((end) => end.abort())")
-    left = views.evaluate("[left.frames.size, left.observers.size, left.outside]")
-    assert left == [0, 0, []]
-    assert views.evaluate("Object.values(listeners).every((set) => set.size === 0)")
-    assert views.locator(".pw").count() == 0
-
-
-def test_nothing_crosses_while_it_plays(views: Any) -> None:
-    views.locator("#one .pw-select").select_option("30")
-    views.locator("#one .pw").focus()
-    views.evaluate("window.saved = 0")
-    views.keyboard.press(" ")
-    views.wait_for_timeout(500)
-    assert views.evaluate("saved") == 0
