@@ -35,13 +35,14 @@ _HELP = (
     "Above, time: a row for each tensor unit (one per scheduler) with the mma it works on, by warp; over its "
     "bars the scheduler's issue slots; below, a row for each stage of shared memory. A frame is a cycle in "
     "which something starts or ends.",
-    "Below, one mma spread over the 32 lanes of its warp: a box is what one lane holds side by side, and bears "
-    "the lane's number. It is what the first tensor unit did last, or the one you click in the timeline; "
-    "Escape lets go of it. Arrow keys in the picture choose a lane: left and right one, up and down four.",
+    "Below, one mma spread over the 32 lanes of its warp: a box is what one lane holds side by side, and "
+    "bears the lane's number. It is what the first tensor unit did last, or the one you click in the "
+    "timeline; Escape lets go of it. Arrow keys in the picture choose a lane: left and right by one, up and "
+    "down by four.",
     "Documented: which lane holds which element, in which register, which products there are, and how many "
-    "multiply-adds a tensor core makes a cycle (PTX ISA; the sources of the times below). Not documented: how "
-    "a tensor core is built, when inside it an element is read, in which order the products of one mma are "
-    "added and how often they are rounded.",
+    "multiply-adds a tensor core makes a cycle (PTX ISA; the sources of the times below). Not documented: "
+    "how a tensor core is built, when inside it an element is read, in which order the products of one mma "
+    "are added and how often they are rounded.",
     "The score beside counts the same product twice on one clock: by mma, and by FFMA, which makes 32 "
     "multiply-adds an instruction, one a lane.",
 )
@@ -89,6 +90,7 @@ class TensorPlayer(HidingPlayer):
     >>> a, b = np.eye(32, 64), np.ones((64, 32))
     >>> kernels = [simt.tensor_kernel(a, b), simt.ffma_kernel(a, b)]
     >>> TensorPlayer([kernel.simulate() for kernel in kernels])
+    TensorPlayer(32x64 by 64x32: mma 1176, FFMA 2825 cycles)
     """
 
     _scene = "tensor.js"
@@ -105,7 +107,7 @@ class TensorPlayer(HidingPlayer):
         future: str = "dimmed",
     ) -> None:
         self._runs, self._score = _fitting(traces)
-        times = _times(self._runs, self._score)
+        self._times = times = _times(self._runs, self._score)
         cursor, poster = first_frame(start, _telling_frame(self._runs[0], times), times.size)
         self._own_task = task is None
         super().__init__(
@@ -127,12 +129,15 @@ class TensorPlayer(HidingPlayer):
         runs, score = _fitting(traces)
         times = _times(runs, score)
         packed = _packed(runs, score, times)
-        self._runs, self._score = runs, score
+        self._runs, self._score, self._times = runs, score, times
         with self.hold_sync():
             cursor = _telling_frame(runs[0], times)
             self.replace(packed, cycles=times.size, cursor=cursor, shows=_named(score))
             if self._own_task:
                 self.options = {**self.options, "task": _task(runs[0])}
+
+    def _report(self, cycle: int | None = None) -> list[list[Any]]:
+        return super()._report(None if cycle is None else int(self._times[cycle]))  # a frame is an event
 
     def __repr__(self) -> str:
         (m, k), n = self._runs[0].kernel.a.shape, self._runs[0].kernel.b.shape[1]
@@ -194,7 +199,7 @@ def _fits(run: TiledTrace, one: simt.TiledKernel) -> None:
 def _named(score: Sequence[TiledTrace]) -> dict[str, TiledTrace]:
     """Return the runs by the names they have in the scene: what tells them apart."""
     drawn = [run for run in score if run.kernel.kind == "mma"]
-    others = {"FFMA": run for run in score if run.kernel.kind == "ffma"}  # one at most
+    others = {run.kernel.kind.upper(): run for run in score if run.kernel.kind == "ffma"}
     if len(drawn) == 1:
         return {"mma": drawn[0], **others}
     first, second = (run.kernel for run in drawn)
@@ -242,7 +247,7 @@ def _telling_frame(run: TiledTrace, times: NDArray[np.int64]) -> int:
     t = _clipped(run, times)
     busy = (run.unit[t] >= 0).sum(axis=1)
     filling = (run.stages[t] == simt.STAGE_STATES.index("filling")).any(axis=(1, 2))
-    begun = t >= run.work[:, _WORK["done"]].min()
+    begun = t >= np.min(run.work[:, _WORK["done"]])
     return int(np.argmax(busy * 4 + filling * 2 + begun))
 
 
@@ -277,7 +282,7 @@ def _packed(runs: Sequence[TiledTrace], score: Sequence[TiledTrace], times: NDAr
         "frames": int(times.size),
         "shape": [m, k, n],
         "piece": [one.shape.m, one.shape.n, one.shape.k],
-        "shortest": int((runs[0].work[:, _WORK["free"]] - runs[0].work[:, _WORK["cycle"]]).min()),
+        "shortest": int(np.min(runs[0].work[:, _WORK["free"]] - runs[0].work[:, _WORK["cycle"]])),
         "states": simt.STAGE_STATES,
         "stages": [_stage_names(run) for run in runs],
         "runs": [
@@ -391,22 +396,17 @@ _TALLY: tuple[dict[str, Any], ...] = (
 
 
 def _tally(run: TiledTrace, times: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the rows of the score for every frame, counted up to and with that cycle."""
-    t = _clipped(run, times)
-    m, n, k = run.kernel.unit_shape
-    issued = np.cumsum((run.warp.issued >= 0).sum(axis=1))[t]
-    multiplies = np.searchsorted(run.work[:, _WORK["cycle"]], t, side="right")
-    held = np.cumsum((run.unit >= 0).sum(axis=1))[t]
-    landed = (run.fills[:, _FILL["landed"]][:, None] <= t).sum(axis=0)
+    """Return the rows of the score for every frame."""
+    tally = run.tally(times.tolist())
     return np.stack(
         [
-            t + 1,
-            issued,
-            multiplies,
-            multiplies * (m * n * k),
-            multiplies * (m * n * k) / np.maximum(issued, 1),
-            np.round(100 * held / ((t + 1) * run.unit.shape[1])),
-            landed * run.kernel.stage_bytes,
+            tally.cycles,
+            tally.instructions,
+            tally.multiplies,
+            tally.multiply_adds,
+            tally.multiply_adds_per_instruction,
+            np.round(100 * tally.utilization),
+            tally.copied_bytes,
         ],
         axis=1,
     )
@@ -423,7 +423,7 @@ _STATE_WORDS = {
 
 
 def _told(run: TiledTrace, t: int) -> list[str]:
-    """Return three sentences about a cycle: units, stages, and why a unit is idle; empty where none is due."""
+    """Return three sentences about a cycle: units, stages, why a unit is idle; empty where none is due."""
     if t >= run.cycles:
         return [f"C has been complete since cycle {run.cycles - 1}.", "", ""]
     busy = [u for u, e in enumerate(run.unit[t].tolist()) if e >= 0]
@@ -453,12 +453,11 @@ def _stage_words(run: TiledTrace, t: int) -> str:
         if word == "free":
             parts.append(f"{names[i]} is free")
             continue
-        end = _ends(run, i, tile, word)
-        parts.append(
-            f"{names[i]} has k {tile * deep}\N{EN DASH}{tile * deep + deep - 1}, {_STATE_WORDS[word].format(end=end)}"
-        )
-    said = "; ".join(parts)
-    return f"{said[0].upper()}{said[1:]}."
+        first, last = tile * deep, tile * deep + deep - 1
+        said = _STATE_WORDS[word].format(end=_ends(run, i, tile, word))
+        parts.append(f"{names[i]} has k {first}\N{EN DASH}{last}, {said}")
+    whole = "; ".join(parts)
+    return f"{whole[0].upper()}{whole[1:]}."
 
 
 def _ends(run: TiledTrace, stage: int, tile: int, state: str) -> int:
@@ -499,8 +498,8 @@ def _title(kernel: simt.TiledKernel) -> str:
 
 def _rule(shape: simt.MmaShape) -> str:
     return (
-        f"Rule: one mma = {shape.m} x {shape.n} x {shape.k} = {shape.multiply_adds:,} multiply-adds by a whole "
-        f"warp, spread over its 32 lanes; a tensor unit takes one mma at a time."
+        f"Rule: one mma = {shape.m} x {shape.n} x {shape.k} = {shape.multiply_adds:,} multiply-adds by a "
+        f"whole warp, spread over its 32 lanes; a tensor unit takes one mma at a time."
     ).replace(" x ", " \N{MULTIPLICATION SIGN} ")
 
 
@@ -509,9 +508,9 @@ def _simplified(run: TiledTrace) -> str:
     schedulers = run.unit.shape[1]
     few = "" if schedulers == 4 else f" An SM since Volta has 4 schedulers; this one has {schedulers}."
     return (
-        "Simplified: fixed latencies, no address arithmetic or loop control, no caches filling up, and one SM "
-        f"alone with its memory.{few} Not documented by NVIDIA: the inside of a tensor core, the order in which one "
-        "mma adds its products and where it rounds; here the sums of an mma appear at once, "
+        "Simplified: fixed latencies, no address arithmetic or loop control, no caches filling up, one SM "
+        f"alone with its memory.{few} Not documented by NVIDIA: the inside of a tensor core, the order in "
+        "which one mma adds its products and where it rounds; here the sums of an mma appear at once, "
         f"{'exact' if kernel.dtype == 'int8' else 'rounded once'}."
     )
 
@@ -530,9 +529,9 @@ def _given(score: Sequence[TiledTrace]) -> str:
     blocks = one.grid[0] * one.grid[1]
     makes = "One block makes" if blocks == 1 else f"{blocks} blocks make each"
     return (
-        f"{makes} {m}{times}{n} of C with {counted(len(one.programs) // blocks, 'warp')}, {k} of k at a time; "
-        f"{one.dtype}, sums in {one.result.dtype}. {one.architecture.title} ({one.architecture.gpu}): {costs}; "
-        f"sources in Help."
+        f"{makes} {m}{times}{n} of C with {counted(len(one.programs) // blocks, 'warp')}, {k} of k at a "
+        f"time; {one.dtype}, sums in {one.result.dtype}. {one.architecture.title} "
+        f"({one.architecture.gpu}): {costs}; sources in Help."
     )
 
 
@@ -555,9 +554,9 @@ def _chapters(
     names = _named(score)
     marks = {
         0: "first copies",
-        int(first.fills[:, _FILL["landed"]].min()): "first tile landed",
+        int(np.min(first.fills[:, _FILL["landed"]])): "first tile landed",
         int(first.work[0, _WORK["cycle"]]): "multiplying",
-        int(first.work[:, _WORK["done"]].max()): "last sums",
+        int(np.max(first.work[:, _WORK["done"]])): "last sums",
     }
     for name, run in names.items():
         marks[run.cycles - 1] = f"{name} done"
@@ -587,7 +586,7 @@ def _python(score: Sequence[TiledTrace]) -> str:
             "stages": kernel.stages,
             "copies": kernel.copies,
             "layout": kernel.layout,
-            **({"load": kernel.load} if hasattr(kernel, "load") else {}),
+            "load": kernel.load,
         }
         made = "tensor_kernel" if kernel.kind == "mma" else "ffma_kernel"
         settings = ", ".join(f"{name}={value!r}" for name, value in given.items())

@@ -141,7 +141,7 @@ class Recount:
         return held
 
     def _stages(self, t: int) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-        """Return state and tile of every stage, asked of each tile: what has begun there, and what is over."""
+        """Return state and tile of every stage, asked of each tile: what has begun, and what is over."""
         kernel = self.trace.kernel
         blocks, stages = self.trace.stages.shape[1:]
         places = blocks * stages * kernel.tiles
