@@ -347,6 +347,11 @@ def test_atomics_alone_do_not_race_but_an_atomic_and_a_load_do() -> None:
     assert kinds(mixed) == ["race"]
 
 
+def test_a_shared_array_takes_the_type_of_an_argument() -> None:
+    run = trace("s = cuda.shared.array(32, x.dtype)\nt = cuda.threadIdx.x\ns[t] = x[t]\nout[t] = s[t]")
+    assert [m.dtype for m in run.memory] == ["float32"] * 3 and run.problems == ()
+
+
 def test_shared_memory_is_undefined_until_written() -> None:
     run = trace("s = cuda.shared.array(32, np.float32)\nout[cuda.threadIdx.x] = s[cuda.threadIdx.x]")
     (problem,) = run.problems
@@ -410,6 +415,8 @@ REFUSED = [
     ("return 5", "return with a value", "an array"),
     ("out[0] = x.T[0]", "x.T", "shape, size or ndim"),
     ("cuda.nanosleep(3)", "cuda.nanosleep(...)", "syncthreads"),
+    ("out[0] = cuda.gird(1)", "cuda.gird(...)", "write cuda.grid if that was meant."),
+    ("out[0] = np.random.rand()", "np.random.rand(...)", "draw the numbers outside"),
     ("out[0] = sum(x)", "sum(...)", "math.sqrt"),
     ("out[0] = max(x, default=0)", "a keyword in max(...)", "by position"),
     ("out[0]: int = 3", "an annotated assignment", "np.float32"),
@@ -441,6 +448,8 @@ MISTAKEN = [
     ("s = cuda.shared.array(4, 'float32')", "type of an array"),
     ("for k in range(0, 5, 0):\n    pass", "a step of 0"),
     ("while True:\n    pass", "a loop may never end"),
+    ("while cuda.atomic.cas(out, 0, 0, 1) != 0:\n    pass", "wait for a lane of its own warp"),
+    ("t = (1, 2)\nout[0] = t[cuda.threadIdx.x % 2]", "not constant; keep the numbers in an array"),
     ("v = 0\nwhile v < 1:\n    v = v * 2", "a loop may never end"),
     ("out[0] = math.sqrt(1, 2)", "math.sqrt takes 1 argument"),
     ("out[0] = waits(1)", "waits for the block inside a function"),

@@ -132,8 +132,8 @@ class Machine:
             raise self.launch.fail(
                 self.line,
                 f"is reached after {MOST_STEPS} steps of warp {self.record.warp} of block "
-                f"{self.record.block}; a "
-                f"loop may never end, so see that its condition becomes false, or take fewer iterations",
+                f"{self.record.block}; a loop may never end, or wait for a lane of its own warp, which runs "
+                f"in step here: see that its condition becomes false, or take fewer iterations",
             )
 
     def error(self, text: str) -> ValueError:
@@ -695,10 +695,13 @@ class Machine:
             if isinstance(base, tuple):
                 at = self.value(node.slice, mask, frame)
                 if at.register is not None or at.data.dtype.kind not in "iu":
-                    raise self.error(f"picks {ast.unparse(node)} by a number that is not constant")
+                    raise self.error(f"picks {ast.unparse(node)} by a number that is not constant; keep the "
+                                     "numbers in an array")  # fmt: skip
                 place = int(at.data[0])
                 if not -len(base) <= place < len(base):
-                    raise self.error(f"picks {ast.unparse(node)}, but there are {len(base)} numbers")
+                    raise self.error(
+                        f"picks {ast.unparse(node)}, but there are {len(base)} numbers; count from 0"
+                    )
                 return base[place]
         storage, elements, ok, operands = self.place(node, mask, frame)
         return self.fetch(node, storage, elements, ok, operands, mask, dst)
@@ -1000,9 +1003,10 @@ class Machine:
                 return str(kind.__name__)
         name = getattr(function, "__name__", None) if isinstance(function, type) else str(function)
         is_type = isinstance(function, type) and issubclass(function, np.generic)
-        if name in _CASTS and (is_type or type(function).__module__.startswith("numba")):
+        of_numba = type(function).__module__.startswith("numba")
+        if name in _CASTS and (is_type or of_numba):
             return name
-        return None
+        return "bool" if of_numba and name in ("bool", "boolean") else None
 
     def inline(
         self, function: FunctionType, word: str, things: list[Thing], mask: int, frame: Frame
@@ -1063,7 +1067,7 @@ class Machine:
                 ast.Add(), _values.operate(ast.Mult(), args[0].data, args[1].data), args[2].data
             )
             return self.computed(node, prefix(data.dtype) + "FMA", mask, args, data, dst)
-        return refuse(frame.source.name, node, f"{path}(...)", _warp.INSTEAD.get(name, _warp.FOLLOWED))
+        return refuse(frame.source.name, node, f"{path}(...)", _warp.instead(name))
 
     def grid(self, name: str, node: Any, mask: int, frame: Frame, dst: str | None) -> Thing:
         """Return ``cuda.grid(n)`` or ``cuda.gridsize(n)``."""
@@ -1126,6 +1130,9 @@ class Machine:
     def dtype(self, node: Any, frame: Frame) -> str:
         """Return the name of an element type: NumPy's, Numba's or Python's."""
         found = self.callee(node, frame)
+        if found is None and isinstance(node, ast.Attribute) and node.attr == "dtype":
+            base = self.evaluate(node.value, 0, frame)
+            found = base.flat.dtype if isinstance(base, Storage) else None
         kind = self.cast_name(found)
         if kind is None and isinstance(found, np.dtype):
             kind = found.name
@@ -1206,6 +1213,8 @@ def instead_of(function: Any, name: str) -> str:
     """Return what to write instead of a function that is not traced."""
     if function is builtins.print:
         return "store what you would look at into an array, and print that outside"
+    if getattr(function, "__self__", None).__class__.__module__.startswith("numpy.random"):
+        return "draw the numbers outside and pass them in an array"
     if function is builtins.complex:
         return "keep the real and the imaginary part in a variable each"
     known = {"abs": "abs", "absolute": "abs", "minimum": "min", "maximum": "max", "round": "round",

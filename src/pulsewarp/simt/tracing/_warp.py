@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
@@ -110,6 +111,14 @@ INSTEAD: Mapping[str, str] = {
     "to_device": "call it outside the kernel",
 }
 _SHUFFLED = ("int32", "int64", "float32", "float64")  # the first that a value fits is what Numba shuffles
+
+
+def instead(name: str) -> str:
+    """Return what to write instead of a name that ``cuda`` has not, or that is not followed."""
+    if name in INSTEAD:
+        return INSTEAD[name]
+    near = difflib.get_close_matches(name, [*_BY_NAME, *FUNCTIONS], 1)
+    return f"write cuda.{near[0]} if that was meant" if near else FOLLOWED
 
 
 def call(machine: Machine, name: str, node: Any, mask: int, frame: Frame, dst: str | None) -> Value:
