@@ -57,6 +57,8 @@ COST, STONNE = systolic.gemm(**SIZES), systolic.gemm(**SIZES, dataflow="os", con
 UNITS, PIXELS = systolic.matrix_units("tpu_v5e"), np.ones((3, 3, 2))
 PATCHES = systolic.im2col(PIXELS, np.ones((1, 1, 2, 1)))
 TILED = simt.tensor_kernel(A, A).simulate()
+GPU_RUN = simt.GpuRun("add", "", {}, "Nothing is here.")
+LAUNCHES = [simt.lesson_kernels.product(m=2, k=k, n=2) for k in (1, 2)]
 TRACED = simt.lesson_kernels.product(m=2, k=2, n=2).trace()
 NAN, INF = float("nan"), float("inf")
 
@@ -146,6 +148,26 @@ VALUES: list[Row] = [
     ("an offset", lambda: simt.count_wavefronts([[-1] * 32], 4), ("byte_offsets[0, 0] is -1", "mask")),
     ("a pattern", lambda: simt.pattern("4 * tid"), ("the name 'tid'", "lane")),
     ("a division", lambda: simt.pattern("lane / 2"), ("'/'", "write '//'")),
+    ("own kernel's launch", lambda: lesson.own_kernel(block=0), ("'0'", "whole numbers of at least 1")),
+    ("own kernel's text", lambda: lesson.own_kernel("x = 1"), ("no function", "write the kernel with def")),
+    (
+        "own kernel's arguments",
+        lambda: lesson.own_kernel(simt.lesson_kernels.vector_add, args=(A,)),
+        ("3 parameters (x, y, out)", "args holds 1", "one for each"),
+    ),
+    ("empty kernel task", lambda: lesson.kernel_exercise("", cases=[]), ("task is ''", "in words")),
+    ("no launches", lambda: lesson.kernel_exercise("t", cases=[]), ("one result between them", "differs")),
+    (
+        "a limit",
+        lambda: lesson.kernel_exercise("t", cases=LAUNCHES, limits={"sectrs": 1}),
+        ("'sectrs'", "Did you mean 'sectors'"),
+    ),
+    (
+        "no limit",
+        lambda: lesson.kernel_exercise("t", cases=LAUNCHES, limits={"sectors": 0}),
+        ("limits['sectors'] is 0", "above 0"),
+    ),
+    ("a transpose", lambda: simt.lesson_kernels.transpose(rows=0), ("rows is 0", "at least 1")),
     ("own memory", lambda: lesson.own_access(memory="local"), ("'local'", "global, shared")),
     ("own pattern", lambda: lesson.own_access("2 * lane"), ("Lane 1", "at 2", "multiple of 4")),
     ("requests of a scene", lambda: widgets.AccessPlayer({}), ("0 requests", "from 1 to 8")),
@@ -397,6 +419,10 @@ TYPES: list[Row] = [
     ("texts for addresses", lambda: simt.count_sectors([["0"] * 32], 4), ("<U1", "whole numbers")),
     ("texts for masks", lambda: simt.count_sectors([[0] * 32], 4, "all"), ("<U3", "whole number")),
     ("no pattern", lambda: simt.pattern(5), ("pattern is 5", "one a lane")),
+    ("own exercise", lambda: lesson.own_kernel(exercise=5), ("exercise is 5", "kernel_exercise")),
+    ("own kernel's kind", lambda: lesson.own_kernel(5), ("kernel is 5", "written with def")),
+    ("a case", lambda: lesson.kernel_exercise("t", cases=[5]), ("A case is 5", "simt.lesson_kernels")),
+    ("compare", lambda: GPU_RUN.compare(5), ("run is 5", "trace_kernel")),
     ("own pattern's kind", lambda: lesson.own_access(5), ("pattern is 5", "'8 * lane'")),
     ("access player", lambda: widgets.AccessPlayer(ARRAY), ("SystolicTrace", "simt.sectors")),
     ("program of a warp", lambda: simt.run_warp(5), ("program is 5", "as one text")),
@@ -526,6 +552,10 @@ KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
     ("byte_offset", simt.count_wavefronts, "byte_offsets"),
     ("expresion", simt.pattern, "expression"),
     ("memry", lesson.own_access, "memory"),
+    ("excercise", lesson.own_kernel, "exercise"),
+    ("limit", lesson.kernel_exercise, "limits"),
+    ("gird", simt.run_on_gpu, "grid"),
+    ("row", simt.lesson_kernels.transpose, "rows"),
     ("strat", lambda **given: widgets.AccessPlayer(simt.sectors([0] * 32, 4), **given), "start"),
     ("strat", lambda **given: widgets.WarpPlayer(WARPS, **given), "start"),
     ("strat", lambda **given: widgets.BarrierPlayer(WARPS, **given), "start"),

@@ -256,6 +256,10 @@ def results() -> dict[str, object]:
         "training": guide.estimate_training(params_b=7, chip="h100_sxm"),
         "question": question,
         "exercise": exercise,
+        "kernel exercise": lesson.kernel_exercise(
+            "Multiply.", cases=[simt.lesson_kernels.product(m=2, k=k, n=2) for k in (1, 2)]
+        ),
+        "gpu run": simt.GpuRun("add", "", {}, "Nothing is here."),
         "verdict": exercise.check(1),
         "systolic player": widgets.SystolicPlayer(array),
         "cell player": widgets.CellPlayer(array),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pulsewarp.lesson.exercises import Exercise, Verdict, exercise
+from pulsewarp.lesson.own_kernels import KernelExercise, kernel_exercise, own_kernel
 from pulsewarp.lesson.own_launches import own_access, own_occupancy
 from pulsewarp.lesson.own_products import own_product, own_sizes
 from pulsewarp.lesson.prediction import Prediction, predict, reveal, skip_predictions
 
 __all__ = [
     "Exercise",
+    "KernelExercise",
     "Prediction",
     "Verdict",
     "exercise",
+    "kernel_exercise",
     "own_access",
+    "own_kernel",
     "own_occupancy",
     "own_product",
     "own_sizes",
