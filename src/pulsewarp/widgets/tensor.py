@@ -154,7 +154,7 @@ def _fitting(
         traces = (traces,)
     given = [
         _checks.instance("a trace", run, TiledTrace, remedy)
-        for run in _checks.several("traces", traces, "give one trace, or up to three in a list")
+        for run in _checks.several("traces", traces, f"{remedy}, or give up to three in a list")
     ]
     runs = tuple(run for run in given if run.kernel.kind == "mma")
     others = tuple(run for run in given if run.kernel.kind != "mma")
