@@ -571,7 +571,6 @@ def test_padding_is_told() -> None:
 
 
 def test_more_stages_hide_more_of_the_copies() -> None:
-    """Not a law of the model: with many warps an early copy can take the memory unit from a load."""
     for sides, tile, warps in (((64, 256, 64), (64, 64, 32), (2, 2)), ((32, 128, 32), (32, 32, 32), (2, 2))):
         runs = [
             simt.tensor_kernel(*normal(*sides), tile=tile, warps=warps, stages=stages, load=load).simulate()
@@ -581,6 +580,32 @@ def test_more_stages_hide_more_of_the_copies() -> None:
         cycles = [run.cycles for run in runs]
         assert cycles[:4] == sorted(cycles[:4], reverse=True) and len(set(cycles[:4])) == 4
         assert cycles[4:] == sorted(cycles[4:], reverse=True)
+
+
+def test_more_stages_are_not_always_faster() -> None:
+    # No law: with four blocks, an early copy can take the memory unit from a load that is waited for.
+    a, b = normal(40, 100, 50)
+    cycles = [
+        simt.tensor_kernel(a, b, tile=(32, 32, 16), warps=(1, 2), stages=stages).simulate().cycles
+        for stages in (4, 5)
+    ]
+    assert cycles[1] > cycles[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [("volta", "HMMA.884"), ("turing", "HMMA.1688"), ("ampere", "HMMA.16816"), ("hopper", "HMMA.16816")],
+)
+def test_littles_law_tells_how_many_sums_keep_a_tensor_core_busy(name: str, operation: str) -> None:
+    known = simt.architecture(name).operations[operation]
+    program = simt.chain(30, architecture=name, operation=operation)
+    enough = simt.littles_law_warps(known.latency, 1, known.interval)
+
+    def between_issues(warps: int) -> float:
+        trace = simt.simulate([program] * warps, schedulers=1)
+        return (trace.cycles - known.latency) / (trace.issue_count - 1)
+
+    assert between_issues(enough) == known.interval < between_issues(enough - 1)
 
 
 def test_conflicts_cost_cycles() -> None:
