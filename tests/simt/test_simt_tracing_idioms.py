@@ -125,11 +125,11 @@ def test_a_default_is_left_to_be_given_as_numba_has_it() -> None:
 
 
 MUTANTS = [
-    ("warp_sum", _warp._SHUFFLES, "shfl_down_sync", lambda lane, by: lane - by),
-    ("lanes_ask_each_other", _warp._SHUFFLES, "shfl_sync", lambda lane, by: by),
-    ("lanes_ask_each_other", _warp._VOTES, "eq_sync", lambda yes, all_: yes == all_ or yes > 0),
-    ("lanes_ask_each_other", _warp._VOTES, "all_sync", lambda yes, all_: yes > 0),
-    ("bits", _warp._BITS, "ffs", lambda bits: len(bits) - len(bits.rstrip("0"))),
+    ("warp_sum", _warp.SHUFFLES, "shfl_down_sync", lambda lane, by: lane - by),
+    ("lanes_ask_each_other", _warp.SHUFFLES, "shfl_sync", lambda lane, by: by),
+    ("lanes_ask_each_other", _warp.VOTES, "eq_sync", lambda yes, all_: yes == all_ or yes > 0),
+    ("lanes_ask_each_other", _warp.VOTES, "all_sync", lambda yes, all_: yes > 0),
+    ("bits", _warp.BITS, "ffs", lambda bits: len(bits) - len(bits.rstrip("0"))),
     ("all_atomics", _warp.ATOMICS, "xor", lambda old, v: old | v),
     ("all_atomics", _warp.ATOMICS, "cas", lambda old, v, expected: v),
 ]

@@ -1060,7 +1060,7 @@ class Machine:
         if name == "syncthreads":
             raise self.error("uses cuda.syncthreads() within an expression; write it on a line of its own")
         if name in _warp.FUNCTIONS:
-            return _warp.call(self, name, node, mask, frame, dst)
+            return self.warp_function(name, node, mask, frame, dst)
         if name == "fma" and len(node.args) == 3:
             args = [self.value(e, mask, frame) for e in node.args]
             data = _values.operate(
@@ -1068,6 +1068,52 @@ class Machine:
             )
             return self.computed(node, prefix(data.dtype) + "FMA", mask, args, data, dst)
         return refuse(frame.source.name, node, f"{path}(...)", _warp.instead(name))
+
+    def warp_function(self, name: str, node: Any, mask: int, frame: Frame, dst: str | None) -> Value:
+        """Return what a shuffle, a vote, a question about bits or ``cuda.selp`` gives."""
+        args = [self.value(e, mask, frame) for e in node.args]
+        if len(args) != (wanted := _warp.arguments_of(name)):
+            raise self.error(f"calls cuda.{name} with {len(args)} arguments, but it takes {wanted}")
+        if name == "activemask":
+            return self.exchanged(node, "VOTE.ALL", mask, [], np.full(LANES, mask, np.uint32), dst)
+        if name == "selp":
+            chosen = self.merged(args[1], args[2], mask_of(args[0].data != 0)).data
+            return self.computed(node, "SEL", mask, args, chosen, dst)
+        self.whole(args[0], "bits", node)
+        if name in _warp.BITS:
+            return self.computed(node, name.upper(), mask, args, _warp.bits_of(name, args[0].data), dst)
+        self.check_members(name, args[0], mask)
+        letters = name.removesuffix("_sync").upper()
+        if name in _warp.VOTES:
+            data = _warp.voted(name, mask_of(args[1].data != 0) & mask, mask)
+            return self.exchanged(node, f"VOTE.{letters}", mask, args[1:], data, dst)
+        self.whole(args[2], "a number of lanes", node)
+        data, source, off = _warp.shuffled(name, args[1].data, args[2].data, mask)
+        if off:
+            text = (
+                f"takes its value from lane {int(source[low(off)])} of its warp, which takes no part in "
+                f"cuda.{name}; let all lanes come to it, or use the value only where there is one"
+            )
+            self.problem("inactive_lane", off, text)
+        return self.exchanged(node, letters.replace("_", "."), mask, args[1:], data, dst)
+
+    def exchanged(
+        self, node: Any, name: str, mask: int, operands: Sequence[Value], data: Lanes, dst: str | None
+    ) -> Value:
+        """Record an operation that asks other lanes: it is issued also where its operands are constants."""
+        register = dst or self.launch.register(node)
+        text = ", ".join([f"{name} {register}", *(v.register for v in operands if v.register)])
+        self.issue("alu", text, mask, register, operands, data)
+        return Value(data, register)
+
+    def check_members(self, name: str, members: Value, mask: int) -> None:
+        """Report lanes that a shuffle or a vote counts on and that are elsewhere."""
+        named = int(members.data[low(mask)]) & ALL if mask else 0
+        missing = self.live & named & ~mask
+        if missing:
+            who = self.launch.named(self.record.block, self.record.first_thread + low(missing))
+            self.problem("divergent_syncwarp", mask, f"is at cuda.{name} without {who}; give the mask of "
+                         "those that come, or move it out of the branch")  # fmt: skip
 
     def grid(self, name: str, node: Any, mask: int, frame: Frame, dst: str | None) -> Thing:
         """Return ``cuda.grid(n)`` or ``cuda.gridsize(n)``."""
