@@ -303,20 +303,55 @@ def test_a_staircase_has_a_sensible_length(largest: int) -> None:
         figures.padding_staircase("tpu_v5e", largest=largest)
 
 
-@pytest.mark.parametrize(
-    ("name", "operation"), [("volta", "FFMA"), ("hopper", "HFMA2"), ("ampere", "LDG.L1")]
-)
-def test_littles_law_meets_the_simulation_from_the_warps_it_names(name: str, operation: str) -> None:
-    figure = figures.littles_law(name, operation, ilp=[1, 3])
+LAWS = [("volta", "FFMA"), ("hopper", "HFMA2"), ("ampere", "LDG.L1"), ("turing", "FFMA"), ("ampere", "DFMA")]
+
+
+def off_the_law(name: str, operation: str) -> list[tuple[int, int]]:
+    """Return (in flight, warps) at which the simulation is not on the line, or the line is not the law."""
     known = simt.architecture(name).operations[operation]
-    for per_warp, law, simulated in zip((1, 3), figure.data[::2], figure.data[1::2], strict=True):
+    figure, wrong = figures.littles_law(name, operation, ilp=[1, 2, 3]), []
+    for per_warp, line, marks in zip((1, 2, 3), figure.data[::2], figure.data[1::2], strict=True):
+        for warps, share in zip(marks.x, marks.y, strict=True):
+            law = min(1.0, warps * per_warp * known.interval / known.latency)
+            drawn = np.interp(warps, line.x, line.y)
+            if abs(share - law) > 1e-9 or abs(drawn - law) > 1e-9:
+                wrong.append((per_warp, warps))
         need = simt.littles_law_warps(known.latency, per_warp, known.interval)
-        assert f"{need} warps needed" in law.name
-        for warps, told, share in zip(law.x, law.y, simulated.y, strict=True):
-            assert share == pytest.approx(told, abs=0.15)
-            assert (told == 1) == (warps >= need)
-            if warps == need:
-                assert share == pytest.approx(1, abs=1e-9)
+        if f"{per_warp} in flight: {need} warp" not in line.name:
+            wrong.append((per_warp, need))
+    return wrong
+
+
+@pytest.mark.parametrize(("name", "operation"), LAWS)
+def test_the_simulation_lies_on_littles_law(name: str, operation: str) -> None:
+    assert off_the_law(name, operation) == []
+
+
+def test_mutant_a_warp_fewer_leaves_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = simt.simulate
+    monkeypatch.setattr(
+        simt, "simulate", lambda programs, **how: real([*programs[1:], programs[0]][:-1] or programs, **how)
+    )
+    assert off_the_law("ampere", "LDG.L1")
+
+
+def test_mutant_a_greedy_latency_leaves_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = simt.simulate
+
+    def sooner(programs: Any, **how: Any) -> Any:
+        program = tuple(dataclasses.replace(i, latency=i.latency - 1) for i in programs[0])
+        return real([program] * len(programs), **how)
+
+    monkeypatch.setattr(simt, "simulate", sooner)
+    assert off_the_law("ampere", "LDG.L1")
+
+
+def test_mutant_a_law_that_needs_one_more_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = simt.littles_law_warps
+    monkeypatch.setattr(figures.simt, "littles_law_warps", lambda *given: real(*given) + (given[1] == 2))
+    figure = figures.littles_law("ampere", "LDG.L1", ilp=[1, 2])
+    monkeypatch.undo()
+    assert [("38" in figure.data[0].name), ("19 warps" in figure.data[2].name)] == [True, False]
 
 
 def test_a_page_with_a_figure_needs_no_network() -> None:

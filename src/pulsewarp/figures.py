@@ -267,14 +267,14 @@ def littles_law(
 
     Notes
     -----
-    The law is ``min(1, warps * ilp * interval / latency)``; marks are issues of `simt.simulate`, the
-    time in which the last result is on its way left out.
+    The law is ``min(1, warps * ilp * interval / latency)``; marks are issues of `simt.simulate`, counted
+    over whole rounds of each warp's instructions.
 
     Examples
     --------
     >>> law, simulated = littles_law("volta", ilp=[1]).data
-    >>> [round(share, 2) for share in law.y[:3]], [round(share, 2) for share in simulated.y[:3]]
-    ([0.5, 1.0, 1.0], [0.5, 1.0, 1.0])
+    >>> list(zip(law.x, law.y)), simulated.y[:3]
+    ([(0.0, 0.0), (2.0, 1.0), (16.0, 1.0)], (0.5, 1.0, 1.0))
     """
     machine = simt.architecture(architecture)
     known = machine.instruction(operation)
@@ -289,35 +289,43 @@ def littles_law(
     figure = go.Figure()
     for per_warp, (color, dash, mark) in zip(counts, _STYLES, strict=False):
         need = simt.littles_law_warps(known.latency, per_warp, known.interval)
-        name = f"{per_warp} in flight a warp: {need} warps needed"
+        name = f"{per_warp} in flight: {counted(need, 'warp')} needed"
         program = simt.chain(12 * per_warp, ilp=per_warp, architecture=machine, operation=operation)
-        runs = [simt.simulate([program] * warps, schedulers=1) for warps in steps]
-        law = [min(1.0, warps * per_warp * known.interval / known.latency) for warps in steps]
-        busy = [known.interval * (run.issue_count - 1) / max(1, run.cycles - known.latency) for run in runs]
-        busy = [min(1.0, share) for share in busy]
-        for shares, mode, word in ((law, "lines", "Little's law"), (busy, "markers", "simulated")):
+        busy = [_busy(simt.simulate([program] * warps, schedulers=1), per_warp) for warps in steps]
+        full = known.latency / (per_warp * known.interval)  # where the line bends; warps come whole
+        bends = sorted({0.0, min(full, float(most)), float(most)})
+        law = [min(1.0, warps / full) for warps in bends]
+        drawn = (("lines", "law", bends, law), ("markers", "simulated", steps, busy))
+        for mode, word, warps_at, shares in drawn:
             figure.add_scatter(
-                x=steps,
+                x=warps_at,
                 y=shares,
                 mode=mode,
                 name=f"{name}, {word}",
                 line={"color": color, "dash": dash, "width": 2},
                 marker={"color": color, "symbol": mark, "size": 7},
                 hovertext=[
-                    f"{counted(warps, 'warp')}, {per_warp} in flight each: the unit is busy {share:.0%} "
-                    f"of the time ({word})"
-                    for warps, share in zip(steps, shares, strict=True)
+                    f"{warps:g} {'warp' if warps == 1 else 'warps'}, {per_warp} in flight each: the unit is "
+                    f"busy {share:.0%} of the time ({word})"
+                    for warps, share in zip(warps_at, shares, strict=True)
                 ],
                 hoverinfo="text",
             )
     whose = "an SM" if of_sm else "a scheduler"
     figure.update_xaxes(title_text=f"Warps of {whose}", range=[0, most + 0.5])
-    figure.update_yaxes(title_text="Unit busy", tickformat=".0%", range=[0, 1.05])
+    figure.update_yaxes(title_text="Unit busy", title_standoff=14, tickformat=".0%", range=[0, 1.05])
     subtitle = (
         f"{operation} on {machine.title}: {known.latency} cycles until the result, the unit taken "
         f"{known.interval}. Little: warps needed = latency / (in flight a warp x interval), rounded up."
     )
     return _laid_out(figure, "How many warps hide a latency", subtitle, plot_height=300)
+
+
+def _busy(run: simt.WarpTrace, per_warp: int) -> float:
+    """Return the share of time the unit is taken, up to where the first warp begins its last round."""
+    interval = run.programs[0][0].interval
+    end = int(np.flatnonzero(run.issued[:, 0] == 0)[-per_warp])
+    return float(interval * (run.issued[:end, 0] >= 0).sum() / end)
 
 
 def _chips(given: str | Chip | Iterable[str | Chip]) -> tuple[Chip, ...]:
