@@ -76,7 +76,7 @@ def tensor_kernel(
     warps : sequence of 2 int
         Warps along rows and columns of the tile.
     stages : int
-        Buffers in shared memory; through registers at most 2. More of them mostly save cycles, but not always:
+        Buffers in shared memory; through registers at most 2. More of them mostly save cycles, not always:
         a copy issued earlier can take the memory unit from a load that is waited for.
     copies : str, optional
         ``"async"`` (from 8.0 on) or ``"through registers"``; None takes async where there is such a copy.
