@@ -57,6 +57,17 @@ def pipelined(sizes: tuple[int, int, int], tile: tuple[int, int, int]) -> list[s
     return [systolic.pipeline(m=m, k=k, n=n, tile=tile, chip="tpu_v5e", buffers=count) for count in (1, 2)]
 
 
+def tiled(stages: int, *, ffma: bool = False, rows: int = 32) -> simt.TiledTrace:
+    """One product through shared memory, by mma or by FFMA; with more rows, of real numbers."""
+    a, b = np.arange(rows * 64).reshape(rows, 64) % 9 - 4, np.arange(64 * 16).reshape(64, 16) % 7 - 3
+    if rows > 32:
+        a, b = a / 7, b / 11
+    kernel = (simt.ffma_kernel if ffma else simt.tensor_kernel)(
+        a, b, tile=(rows, 16, 16), warps=(2, 2), stages=stages, load="LDG.L2"
+    )
+    return kernel.simulate()
+
+
 #: One run of ordinary size for every scene, made when a test needs it.
 SCENES: dict[str, Callable[[], Player]] = {
     "systolic": lambda: widgets.SystolicPlayer(systolic.simulate(A, B, rows=4, cols=4)),
@@ -114,6 +125,8 @@ SCENES: dict[str, Callable[[], Player]] = {
             [simt.chain_and_barrier(2, w % 5) for w in range(16)], blocks=[w // 4 for w in range(16)]
         )
     ),
+    "tensor": lambda: widgets.TensorPlayer([tiled(3), tiled(3, ffma=True)]),
+    "tensor, stages": lambda: widgets.TensorPlayer([tiled(1, rows=64), tiled(2, rows=64)]),
     "fault": lambda: broken(systolic.Fault("no_skew")),
     "fault, hidden": lambda: broken(systolic.Fault("stuck_cell", row=1, col=2), hide_fault=True),
 }

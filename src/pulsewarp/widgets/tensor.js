@@ -232,14 +232,15 @@ function fragmentLayout({ a, b, c }, width) {
   const stretch = values ? STRETCH : 1;
   const gutter = stacked ? 20 : 24;
   const gap = stacked ? 8 : 14;
-  const cell = stacked ? Math.min(30, (width - 50) / (b.cols + c.cols), (width - 22) / a.cols) : values ? sideways : lanes;
+  const [first, cell] = stacked ? [(width - 22) / a.cols, (width - 50) / (b.cols + c.cols)].map((size) => Math.min(30, size))
+    : values ? [sideways, sideways] : [lanes, lanes];
   const high = values ? 23 : 17;
   const head = 34; // a name, and the numbers of columns
   const below = stacked ? head + a.rows * high + 10 : 0;
-  const right = gutter + (stacked ? 0 : a.cols * cell + gap + gutter);
+  const right = gutter + (stacked ? 0 : a.cols * first + gap + gutter);
   return {
     values, high, gutter, letters: Math.floor((cell - 4) / LETTER), sums: Math.floor((stretch * cell - 4) / LETTER),
-    a: { x: gutter, y: head, wide: cell },
+    a: { x: gutter, y: head, wide: first },
     b: { x: right, y: below + head, wide: cell },
     c: { x: right + b.cols * cell + gap + gutter, y: below + head, wide: stretch * cell },
     height: below + head + Math.max(stacked ? 0 : a.rows, b.rows, c.rows) * high + 2,
