@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pulsewarp import simt
 from pulsewarp.simt import _lane_machines as machines
 from pulsewarp.simt import _lane_program as language
+from pulsewarp.simt import cuda
 from pulsewarp.simt import divergence as module
 from pulsewarp.simt.divergence import MEETS, OFF, DivergenceTrace
 
@@ -325,6 +326,13 @@ def test_the_second_path_waits_for_the_first_ones_result() -> None:
     )
 
 
+def test_a_line_waits_too_for_the_value_it_writes_over() -> None:
+    trace = simt.run_warp("x = 1\nx = 2\ny = x + lane\nz = x + y")
+    assert trace.why(2) == "Nothing is issued: line 2 writes x, whose value before is there from cycle 4."
+    assert trace.why(5) == "Nothing is issued: line 3 needs x, there from cycle 8."
+    assert trace.why(9) == "Nothing is issued: line 4 needs y, there from cycle 12."  # x has been there
+
+
 def test_every_cycle_has_a_sentence_that_names_every_lane() -> None:
     program = "x = lane % 3\nwhile x > 0:\n    x = x - 1\n    if x == 1:\n        y = 2\nz = 1"
     for how in HOWS:
@@ -516,3 +524,64 @@ def test_a_setting_out_of_range(settings: dict[str, Any], sentence: str) -> None
 def test_a_run_too_long_to_keep() -> None:
     with pytest.raises(ValueError, match=r"The run takes \d+ cycles, but at most 20000 are kept"):
         simt.run_warp("x = 0\nwhile x < 100:\n    x = x + 1", latency=1000)
+
+
+# -------------------------------------------------------------------------------------- a traced kernel
+
+
+def parting(x, out):  # type: ignore[no-untyped-def]  # a kernel, as a reader writes it
+    i = cuda.grid(1)
+    if i < 40:
+        if i % 4 == 0:
+            out[i] = x[i] * 2.0
+        else:
+            out[i] = x[i] + 1.0
+        out[i] += 1.0
+
+
+def followed(warp: int) -> tuple[simt.KernelTrace, DivergenceTrace]:
+    x = np.arange(50, dtype=np.float32)
+    run = simt.trace_kernel(parting, grid=1, block=50, args=(x, np.zeros_like(x)))
+    return run, simt.follow_lanes(run, warp=warp)
+
+
+@pytest.mark.parametrize("warp, lanes", [(0, 32), (1, 18)])
+def test_a_warp_of_a_traced_kernel_is_followed_line_by_line(warp: int, lanes: int) -> None:
+    run, trace = followed(warp)
+    own = run.warps[warp].instructions
+    assert issues(trace) == [
+        (i.line, frozenset(lane for lane in range(32) if i.mask >> lane & 1)) for i in own
+    ]
+    assert trace.lanes == lanes and trace.verify(cycle=5).passed
+    assert trace.lines == run.source and trace.first_line == run.first_line
+    for t in range(trace.cycles):
+        assert trace.why(t).endswith(".")
+        assert trace.lines_at(t) == [
+            next((i.line for i in own[int((trace.issued[:t] >= 0).sum()) :] if i.mask >> lane & 1), 0)
+            for lane in range(32)
+        ]
+
+
+def test_lanes_of_a_traced_kernel_wait_where_the_branch_ends() -> None:
+    _, trace = followed(0)
+    says = " ".join(trace.why(t) for t in range(trace.cycles))
+    first = trace.first_line
+    assert f"24 lanes (1, 2, 3, ...) wait with line {first + 6}" in says
+    assert f"8 lanes (0, 4, ... 28) wait where the branch ends, before line {first + 7}" in says
+
+
+def test_what_of_a_kernel_cannot_be_followed() -> None:
+    run, _ = followed(0)
+    with pytest.raises(ValueError, match=r"warp is 2.*at most 1"):
+        simt.follow_lanes(run, warp=2)
+    x = np.zeros(32, np.float32)
+    stuck = simt.trace_kernel(half_a_barrier, grid=1, block=32, args=(x,))
+    with pytest.raises(ValueError, match=r"Warp 0 stops at a barrier that never opens"):
+        simt.follow_lanes(stuck)
+
+
+def half_a_barrier(x):  # type: ignore[no-untyped-def]  # a kernel, as a reader writes it
+    i = cuda.grid(1)
+    if i < 16:
+        cuda.syncthreads()
+    x[i] = 1.0

@@ -21,7 +21,7 @@ from pulsewarp.simt.access import (
     wavefronts,
 )
 from pulsewarp.simt.compute_capability import ComputeCapability, compute_capabilities
-from pulsewarp.simt.divergence import DivergenceTrace, run_warp
+from pulsewarp.simt.divergence import DivergenceTrace, follow_lanes, run_warp
 from pulsewarp.simt.families import (
     chain,
     chain_and_barrier,
@@ -45,6 +45,7 @@ from pulsewarp.simt.tensor import (
     MmaShape,
     TiledCounts,
     TiledKernel,
+    TiledTally,
     TiledTrace,
     ffma_kernel,
     fragment,
@@ -87,6 +88,7 @@ __all__ = [
     "SectorCounts",
     "TiledCounts",
     "TiledKernel",
+    "TiledTally",
     "TiledTrace",
     "WarpTrace",
     "Wavefront",
@@ -105,6 +107,7 @@ __all__ = [
     "cuda",
     "diverge",
     "ffma_kernel",
+    "follow_lanes",
     "fragment",
     "lesson_kernels",
     "littles_law_warps",

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +29,10 @@ from pulsewarp._report import Check, Report
 from pulsewarp._text import counted
 from pulsewarp.simt._instruction import LANES, Instruction
 from pulsewarp.simt._lane_machines import LANE_STATES as LANE_STATES
-from pulsewarp.simt._lane_machines import MACHINES, Run, run_machine
+from pulsewarp.simt._lane_machines import MACHINES, Moment, Run, run_machine
 from pulsewarp.simt._lane_program import LaneProgram, Step, read_program
 from pulsewarp.simt.scheduler import simulate
+from pulsewarp.simt.tracing import KernelTrace, TracedWarp
 
 RECONVERGENCE = ("stack", "independent")
 SCHEDULES = ("converge", "alternate")
@@ -83,6 +85,10 @@ class DivergenceTrace:
         ``l`` for lane ``l``; the last one is the top.
     hang : str or None
         Why lanes never end; see `deadlock`.
+    first_line : int
+        The number of the first line.
+    kernel : tuple of str and int, or None
+        For a warp of a traced kernel: the call that traced it, and which warp.
 
     Examples
     --------
@@ -120,6 +126,8 @@ class DivergenceTrace:
     shared_start: tuple[int, ...]
     stack: tuple[tuple[tuple[int, int, int], ...], ...]
     hang: str | None
+    first_line: int = 1
+    kernel: tuple[str, int] | None = None
 
     @property
     def cycles(self) -> int:
@@ -298,11 +306,19 @@ class DivergenceTrace:
         )
 
     def _stall(self, t: int) -> str:
-        after = np.flatnonzero(self.issued[t:] >= 0)
-        until = t + int(after[0])
+        """Return which line is next in cycle `t`, and what it waits for."""
+        until = t + int(np.flatnonzero(self.issued[t:] >= 0)[0])
         step = self.steps[int(self.issued[until])]
-        needs = " and ".join(step.srcs) or "its operands"
-        return f"Nothing is issued: line {step.line} needs {needs}, there from cycle {until}"
+        if self.kernel:
+            return f"Nothing is issued: line {step.line} waits for a result or its unit until cycle {until}"
+        writer = self.issued[until - self.latency]
+        late = self.steps[int(writer)].dst if until >= self.latency and writer >= 0 else None
+        if late in step.srcs:
+            return f"Nothing is issued: line {step.line} needs {late}, there from cycle {until}"
+        return (
+            f"Nothing is issued: line {step.line} writes {step.dst}, whose value before is there from cycle "
+            f"{until}"
+        )
 
     def _waits(self, t: int) -> str:
         """Return who does not run in cycle `t`, by what they wait for."""
@@ -365,8 +381,8 @@ class DivergenceTrace:
         )
 
     def _as_alone(self) -> Check | None:
-        """Compare with every lane run by itself, where lanes share no variable and all of them end."""
-        if self.shared_names or self.hang:
+        """Compare with every lane run by itself; a lane that shares variables has no such run."""
+        if self.shared_names or self.hang or self.kernel:
             return None
         program = LaneProgram(self.lines, self.steps, self.registers, self.shared_names)
         right, work = 0, 0
@@ -395,7 +411,9 @@ class DivergenceTrace:
             f"Paths on the stack with a lane of the other path, or one that their branch had not: {wrong}.",
         )
 
-    def _timed(self) -> Check:
+    def _timed(self) -> Check | None:
+        if self.kernel:  # its instructions have times of their own
+            return None
         latest: dict[str, int] = {}
         late = 0
         for t in np.flatnonzero(self.issued >= 0).tolist():
@@ -531,22 +549,131 @@ def run_warp(
     read = read_program(program, start)
     machine = MACHINES[reconvergence if reconvergence == "stack" else schedule]
     run = run_machine(machine(read, start, lanes, first == "then"), branches)
-    return _trace(read, run, start, reconvergence, schedule, first, latency, branches, lanes)
+    return _trace(
+        read, run, _times(read, run, latency), reconvergence=reconvergence, schedule=schedule, first=first,
+        latency=latency, branches=branches, lanes=lanes, shared_start=tuple(start.values()),
+        hang=_hang(read, run, lanes),
+    )  # fmt: skip
+
+
+@_checks.names_keywords
+def follow_lanes(kernel: KernelTrace, *, warp: int = 0, load_latency: int = 18) -> DivergenceTrace:
+    """Return how the lanes of one warp of a traced kernel part and meet, line by line of its source.
+
+    Modelled: the order and the masks are those in which the kernel was traced, one path after the other; each
+    instruction takes the time that `KernelTrace.timed_programs` gives it, with this warp alone on its
+    scheduler. Not modelled: other orders of the paths, what a compiler makes of short branches (it may run
+    both sides under a predicate), and waiting for other warps at a barrier. Registers are left out.
+
+    Parameters
+    ----------
+    kernel : KernelTrace
+        What `trace_kernel` returned.
+    warp : int
+        Which of its warps.
+    load_latency : int
+        Cycles of a load of global memory; 18 is illustrative, as in `load_compute`: shorter than any real
+        one, so that it can be watched.
+
+    Returns
+    -------
+    DivergenceTrace
+        `reconvergence` is ``"traced"``.
+
+    Raises
+    ------
+    ValueError
+        When the kernel has no such warp, when it stops at a barrier that never opens, when it takes too many
+        cycles, or runs lines of another function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pulsewarp import simt
+    >>> x = np.ones(100, np.float32)
+    >>> run = simt.trace_kernel(simt.lesson_kernels.vector_add, grid=1, block=128, args=(x, x, x))
+    >>> trace = simt.follow_lanes(run, warp=3)  # 100 threads of 128 have an element
+    >>> trace.mask.sum(axis=1)[trace.issued >= 0].tolist()
+    [32, 32, 32, 4, 4, 4, 4]
+    """
+    kernel = _checks.instance("kernel", kernel, KernelTrace, "make one with simt.trace_kernel")
+    warp = _checks.whole_number("warp", warp, least=0, most=len(kernel.warps) - 1)
+    own = kernel.warps[warp]
+    if own.stopped:
+        raise ValueError(
+            f"Warp {warp} stops at a barrier that never opens, so its lanes cannot be followed to the end; "
+            f"see the trace's problems, or write the branch as a program for simt.run_warp."
+        )
+    last = kernel.first_line + len(kernel.source) - 1
+    for i in own.instructions:
+        if not kernel.first_line <= i.line <= last:
+            raise ValueError(
+                f"Warp {warp} runs line {i.line}, which is none of {kernel.name}'s own ({kernel.first_line} "
+                f"to {last}); write what it calls into the kernel."
+            )
+    program, run = _traced(kernel, own)
+    stream = list(kernel.timed_programs(load_latency=load_latency, warps=[warp])[0])
+    timed = simulate(
+        [[bar if bar.unit != "bar" else replace(bar, lanes=LANES) for bar in stream]], schedulers=1
+    )
+    call = f"simt.trace_kernel({kernel.name}, grid={kernel.grid}, block={kernel.block}, args=args)"
+    return _trace(
+        program, run, (np.flatnonzero(timed.issued[:, 0] >= 0).tolist(), timed.cycles),
+        reconvergence="traced", schedule="converge", first="then", latency=load_latency, branches=True,
+        lanes=own.mask.bit_length(), shared_start=(), hang=None, first_line=kernel.first_line,
+        kernel=(call, warp),
+    )  # fmt: skip
+
+
+def _traced(kernel: KernelTrace, warp: TracedWarp) -> tuple[LaneProgram, Run]:
+    """Return a traced warp's instructions as steps and moments; a lane stands at the next one it runs."""
+    kinds = {"branch": "branch", "barrier": "syncthreads", "warp barrier": "syncwarp"}
+    keys = [(i.line, i.text, kinds.get(i.what, "set")) for i in warp.instructions]
+    order = {key: n for n, key in enumerate(sorted(set(keys), key=lambda key: (key[0], keys.index(key))))}
+    reads = dict(zip(keys, warp.instructions, strict=True))
+    steps = tuple(
+        Step(
+            line,
+            text,
+            kind,
+            reads[line, text, kind].dst,
+            reads[line, text, kind].srcs,
+            None,
+            None,
+            -1,
+            -1,
+            -1,
+        )
+        for line, text, kind in order
+    )
+    masks = [i.mask for i in warp.instructions]
+    ahead: list[int | None] = [None] * LANES  # the next instruction of each lane, from the back
+    found: list[Moment] = []
+    for k in range(len(masks) - 1, -2, -1):
+        following = masks[k + 1] if k + 1 < len(masks) else 0
+        for lane in range(LANES):
+            if following >> lane & 1:
+                ahead[lane] = k + 1
+        pcs = tuple(-1 if j is None else order[keys[j]] for j in ahead)
+        states = tuple(ENDED if j is None else MEETS if masks[j] & following else OFF for j in ahead)
+        lanes = tuple(lane for lane in range(LANES) if k >= 0 and masks[k] >> lane & 1)
+        found.append(Moment(order[keys[k]] if k >= 0 else -1, lanes, pcs, states, ({},) * LANES, {}, ()))
+    start, *moments = reversed(found)
+    return LaneProgram(kernel.source, steps, (), ()), Run(start, moments, None)
 
 
 def _trace(
-    program: LaneProgram, run: Run, start: Mapping[str, int], reconvergence: str, schedule: str, first: str,
-    latency: int, branches: bool, lanes: int,
+    program: LaneProgram, run: Run, timed: tuple[list[int], int], *, lanes: int, hang: str | None,
+    shared_start: tuple[int, ...], **how: Any,
 ) -> DivergenceTrace:  # fmt: skip
     """Return a run's moments laid out over cycles."""
-    times, cycles = _times(program, run, latency)
+    times, cycles = timed
     if cycles > MOST_CYCLES:
         raise ValueError(
             f"The run takes {cycles} cycles, but at most {MOST_CYCLES} are kept; shorten its loops, or take "
-            f"a smaller latency than {latency}."
+            f"a smaller latency than {how['latency']}."
         )
-    hang = bool(run.hang)
-    cycles += hang  # one cycle more, in which nothing happens
+    cycles += hang is not None  # one cycle more, in which nothing happens
     which = np.searchsorted(times, np.arange(cycles), side="right") - 1  # the moment each cycle comes after
     moments = [run.start, *run.moments]
     issued = np.full(cycles, -1, np.int32)
@@ -559,7 +686,7 @@ def _trace(
         done = int(which[t]) if issued[t] < 0 else int(which[t]) - 1  # how the lanes stood before this cycle
         after = run.moments[done + 1].lanes if done + 1 < len(run.moments) else ()
         state[t] = moments[done + 1].states
-        if hang and t == cycles - 1:
+        if hang is not None and t == cycles - 1:
             state[t, list(run.round)] = RUNS
         else:
             state[t, list(after)] = RUNS if issued[t] >= 0 else STALLED
@@ -576,13 +703,12 @@ def _trace(
                 if name in own:
                     values[t, r, lane], known[t, r, lane] = own[name], True
     return DivergenceTrace(
-        lines=program.lines, steps=program.steps, reconvergence=reconvergence, schedule=schedule, first=first,
-        latency=latency, branches=branches, lanes=lanes, issued=freeze(issued), mask=freeze(mask),
+        lines=program.lines, steps=program.steps, lanes=lanes, issued=freeze(issued), mask=freeze(mask),
         state=freeze(state), pc=freeze(np.array([moment.pcs for moment in told], np.int32)),
         values=freeze(values), known=freeze(known),
         shared=freeze(np.array([[*moment.shared.values()] for moment in told], np.int64).reshape(cycles, -1)),
-        registers=registers, shared_names=tuple(start), shared_start=tuple(start.values()),
-        stack=tuple(moment.stack for moment in told), hang=_hang(program, run, lanes),
+        registers=registers, shared_names=program.shared, shared_start=shared_start,
+        stack=tuple(moment.stack for moment in told), hang=hang, **how,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ const LANES = 32;
 
 /** @param {import("./kit/wire.js").Packed} packed */
 export function readRuns({ header, columns }) {
-  const heads = /** @type {{name: string, machine: string, lines: string[], lanes: number, cycles: number, ends: boolean, stacked: boolean, registers: string[], shared: string[], sentences: string[], standings: Standing[][]}[]} */ (header.runs);
+  const heads = /** @type {{name: string, machine: string, lines: string[], lanes: number, cycles: number, ends: boolean, first: number, stacked: boolean, registers: string[], shared: string[], sentences: string[], standings: Standing[][]}[]} */ (header.runs);
   return heads.map((head, r) => {
     /** @param {string} name @returns {Numbers} */
     const column = (name) => columns[`${name}${r}`];
@@ -84,7 +84,7 @@ const CHAR = 7.25; // of the monospace at 12 px, a little more than it takes
 
 /**
  * Where everything lies, in CSS pixels: the program with the lanes at its lines, and lanes over time beside or below it.
- * @param {{lines: string[], lanes: number, cycles: number}[]} runs @param {number} width
+ * @param {{lines: string[], first: number, lanes: number, cycles: number}[]} runs @param {number} width
  */
 export function layout(runs, width) {
   const narrow = width < 600;
@@ -93,7 +93,9 @@ export function layout(runs, width) {
   const longest = Math.max(...runs.flatMap((run) => run.lines.map((line) => line.length)), 8);
   const cell = narrow ? Math.min(16, Math.max(3, Math.floor((width * 0.52) / lanes))) : Math.min(22, Math.max(5, Math.floor((width * 0.28) / lanes)));
   const grid = cell * lanes;
-  const wanted = Math.ceil(longest * CHAR) + 34;
+  const digits = String(Math.max(...runs.map((run) => run.first + run.lines.length))).length;
+  const text = 12 + Math.max(2, digits) * CHAR; // where the program's text begins
+  const wanted = Math.ceil(longest * CHAR + text) + 7;
   const code = narrow ? width - grid - 4 : Math.min(wanted, Math.round(width * 0.34));
   const label = narrow ? 26 : code + grid + 46;
   let y = 4;
@@ -107,7 +109,7 @@ export function layout(runs, width) {
     y = Math.max(top + rows, bottom + 16) + 12;
     return { title, top, rows, lane, plotTop, bottom };
   });
-  return { width, narrow, cycles, lanes, code, cell, grid, label, plot: width - label - 2, blocks, axis: y - 6, height: y + 16 };
+  return { width, narrow, cycles, lanes, text, code, cell, grid, label, plot: width - label - 2, blocks, axis: y - 6, height: y + 16 };
 }
 
 /** @param {Layout} at @param {number} t */
@@ -263,9 +265,9 @@ function drawProgram(to, at, run, block, palette, t) {
   to.textAlign = "left";
   if (!at.narrow) to.fillText("lanes", at.code + at.grid + 7, top - 5);
   const running = new Set(Array.from({ length: LANES }, (_, l) => (run.state(t, l) === "runs" ? run.line(t, l) : -1)));
-  const letters = Math.floor((at.code - 30) / CHAR);
-  [...run.lines, "end"].forEach((text, i) => {
-    const line = i < run.lines.length ? i + 1 : 0;
+  const letters = Math.floor((at.code - at.text - 3) / CHAR);
+  [...run.lines, "end"].forEach((words, i) => {
+    const line = i < run.lines.length ? run.first + i : 0;
     const y = top + i * ROW;
     const now = running.has(line);
     if (now) {
@@ -277,17 +279,17 @@ function drawProgram(to, at, run, block, palette, t) {
     to.font = `12px ${palette.mono}`;
     to.fillStyle = palette.muted;
     to.textAlign = "right";
-    if (line) to.fillText(String(line), 20, y + 12.5);
+    if (line) to.fillText(String(line), at.text - 7, y + 12.5);
     to.textAlign = "left";
     to.font = `${now ? "700 " : ""}12px ${line ? palette.mono : palette.sans}`;
     to.fillStyle = line ? palette.ink : palette.muted;
-    to.fillText(text.length > letters ? `${text.slice(0, letters - 1)}…` : text, 27, y + 12.5);
+    to.fillText(words.length > letters ? `${words.slice(0, letters - 1)}…` : words, at.text, y + 12.5);
     to.fillStyle = palette.hair;
     to.fillRect(at.code, y + ROW - 1, at.grid, 1);
   });
   for (let l = 0; l < run.lanes; l++) {
     const [state, line] = [run.state(t, l), run.line(t, l)];
-    const y = top + (line ? line - 1 : run.lines.length) * ROW + 2;
+    const y = top + (line ? line - run.first : run.lines.length) * ROW + 2;
     const wide = at.cell - (at.cell > 4 ? 1 : 0);
     to.fillStyle = paint[state];
     to.fillRect(at.code + l * at.cell, y, wide, ROW - 5);

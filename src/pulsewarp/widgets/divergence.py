@@ -166,13 +166,14 @@ def _telling_cycle(runs: tuple[DivergenceTrace, ...]) -> int:
 _NAMES = {
     "stack": ("stack", "before Volta: one program counter and a stack"),
     "converge": ("independent", "since Volta: independent lanes, one path after the other"),
+    "traced": ("kernel", "as traced: one path after the other"),
     "alternate": ("alternating", "since Volta: independent lanes, paths take turns"),
 }
 
 
 def _machine(run: DivergenceTrace) -> tuple[str, str]:
     """Return what a machine is called: a word, and more words."""
-    return _NAMES["stack" if run.reconvergence == "stack" else run.schedule]
+    return _NAMES[run.schedule if run.reconvergence == "independent" else run.reconvergence]
 
 
 def _short_names(runs: tuple[DivergenceTrace, ...]) -> list[str]:
@@ -224,6 +225,7 @@ def _packed(runs: tuple[DivergenceTrace, ...]) -> str:
             "lanes": run.lanes,
             "cycles": run.cycles,
             "ends": run.deadlock is None,
+            "first": run.first_line,
             "stacked": run.reconvergence == "stack",
             "registers": run.registers,
             "shared": run.shared_names,
@@ -255,12 +257,18 @@ def _given(runs: tuple[DivergenceTrace, ...]) -> str:
     told = []
     for run in runs:
         shared = [f"{name} = {value}" for name, value in zip(run.shared_names, run.shared_start, strict=True)]
-        lanes = f"{counted(run.lanes, 'lane')}, a result after {counted(run.latency, 'cycle')}"
+        what = "a load's result" if run.kernel else "a result"
+        lanes = f"{counted(run.lanes, 'lane')}, {what} after {counted(run.latency, 'cycle')}"
         told.append(f"{lanes}{'; the lanes share ' if shared else ''}{', '.join(shared)}")
     return f"{'; then '.join(dict.fromkeys(told))}."
 
 
 def _simplified(runs: tuple[DivergenceTrace, ...]) -> str:
+    if all(run.kernel for run in runs):
+        return (
+            "Simplified: one path after the other, as the kernel was traced; this warp alone on its "
+            "scheduler; a compiler may run both sides of a short branch under a predicate instead."
+        )
     first = " or ".join(dict.fromkeys(run.first for run in runs))
     free = any(not run.branches for run in runs)
     branch = "a branch takes no cycle" if free else "a branch and a barrier are done in the next cycle"
@@ -304,7 +312,7 @@ def _chapters(runs: tuple[DivergenceTrace, ...]) -> list[dict[str, Any]]:
 
 def _python(runs: tuple[DivergenceTrace, ...]) -> str:
     """Return lines of Python that make the runs again."""
-    programs = list(dict.fromkeys(run.lines for run in runs))
+    programs = list(dict.fromkeys(run.lines for run in runs if not run.kernel))
     names = ["program"] if len(programs) == 1 else [f"program_{i + 1}" for i in range(len(programs))]
     lines = ["from pulsewarp import simt, widgets", ""]
     for name, program in zip(names, programs, strict=True):
@@ -313,6 +321,10 @@ def _python(runs: tuple[DivergenceTrace, ...]) -> str:
         lines += [f"{name} = '''", *program, "'''"] if plain else [f"{name} = {text!r}"]
     lines += ["runs = ["]
     for run in runs:
+        if run.kernel:  # its arguments are the reader's
+            call, warp = run.kernel
+            lines.append(f"    simt.follow_lanes({call}, warp={warp}, load_latency={run.latency}),")
+            continue
         given = {"reconvergence": run.reconvergence}
         if run.schedule != "converge":
             given["schedule"] = run.schedule
