@@ -185,3 +185,16 @@ def test_an_unknown_keyword_is_a_typo() -> None:
 def test_players_take_a_trace() -> None:
     with pytest.raises(TypeError, match=r"a trace is 5.*must be a DivergenceTrace; make one with"):
         DivergencePlayer([5])  # type: ignore[list-item]  # on purpose
+
+
+def test_a_warp_of_a_traced_kernel_is_shown_by_its_own_lines() -> None:
+    x = np.ones(100, np.float32)
+    run = simt.trace_kernel(simt.lesson_kernels.vector_add, grid=1, block=128, args=(x, x, x))
+    trace = simt.follow_lanes(run, warp=3)
+    player = DivergencePlayer(trace)
+    assert differences(player, [trace]) == set()
+    header, _ = _wire.unpack(player.trace)
+    assert header["runs"][0]["first"] == run.first_line and header["runs"][0]["lines"] == list(run.source)
+    call = "simt.trace_kernel(vector_add, grid=(1, 1, 1), block=(128, 1, 1), args=args)"
+    assert f"simt.follow_lanes({call}, warp=3, load_latency=18)," in header["python"]
+    assert "as the kernel was traced" in header["simplified"] and "a load's result" in header["given"]
