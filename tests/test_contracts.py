@@ -284,6 +284,8 @@ def results() -> dict[str, object]:
         "divergence player": widgets.DivergencePlayer(simt.run_warp("if lane < 4:\n    x = 1")),
         "placement player": widgets.PlacementPlayer(simt.place_blocks(3, 2)),
         "warp player": widgets.WarpPlayer(warps),
+        "tensor player": widgets.TensorPlayer(tiled),
+        "tiled tally": tiled.tally([0, 5]),
         "barriers": at_barrier,
         "barrier": at_barrier.rounds[0],
         "barrier player": widgets.BarrierPlayer(at_barrier.trace),

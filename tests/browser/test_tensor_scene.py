@@ -27,9 +27,9 @@ SETTINGS: dict[str, Any] = {"tile": (32, 16, 16), "load": "LDG.L2"}
 MMA = simt.tensor_kernel(A, B, stages=3, **SETTINGS).simulate()
 FFMA = simt.ffma_kernel(A, B, stages=3, **SETTINGS).simulate()
 
-#: What a frame shows: the mma in each unit, the mma below, C as written in its boxes, and the count of pieces.
+#: What a frame shows: the mma in each unit and the one below, C as written in its boxes, the count of pieces.
 _SHOWN = """() => ({
-  units: [...document.querySelectorAll(".tc-time :is(.tc-active, .tc-none)")].map((x) => +x.dataset.now),
+  units: [...document.querySelectorAll(".tc-time [data-now]")].map((x) => +x.dataset.now),
   c: [...document.querySelectorAll(".tc-box-c")].map((x) =>
     [+x.dataset.lane, ...[...x.querySelectorAll(".tc-value")].map((y) => y.textContent)]),
   complete: +document.querySelector(".tc-product").dataset.complete,

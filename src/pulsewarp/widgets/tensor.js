@@ -476,6 +476,13 @@ function productPanel({ header }, runs) {
   };
 }
 
+/** The elements in one register: by name, or more than two, which follow each other along k, as a range. @param {Letter} letter @param {number[][]} cells */
+function registerName(letter, cells) {
+  if (cells.length <= 2) return cells.map(([row, col]) => elementName(letter, row, col)).join(" ");
+  const [[row, col], [lastRow, lastCol]] = [cells[0], cells[cells.length - 1]];
+  return `${letter.toUpperCase()}[${row === lastRow ? row : `${row}–${lastRow}`},${col === lastCol ? col : `${col}–${lastCol}`}]`;
+}
+
 /** What one lane holds, register by register. @param {Fragments} fragments */
 function registersPanel(fragments) {
   const title = h("h4", {});
@@ -500,7 +507,7 @@ function registersPanel(fragments) {
         const [row, col] = first(letter);
         for (const { register, name, values } of rows) {
           const cells = heldBy(fragments, letter, l).filter((cell) => cell.register === register);
-          write(name, cells.map((cell) => elementName(letter, row + cell.row, col + cell.col)).join(" "));
+          write(name, registerName(letter, cells.map((cell) => [row + cell.row, col + cell.col])));
           write(values, cells.map((cell) => value(letter, row + cell.row, col + cell.col)).map((x) => (x === null ? "–" : figure(x, 9))).join("  "));
         }
       }
@@ -622,7 +629,7 @@ export default {
         const timeline = s("svg", { class: "tc tc-time", "aria-hidden": "true" }, s("defs", {}, s("clipPath", { id: clip }, edge)),
           s("g", { "clip-path": `url(#${clip})` }, moving, future, over), ticks, fixed, line, nowText);
         const spread = s("svg", { class: "tc tc-fragments", "aria-hidden": "true" });
-        const said = h("p", { class: "tc-said" });
+        const heading = h("p", { class: "tc-said" });
         const bill = comparison({ title: "score so far", names: header.score, rows: counters(packed, hidden) });
         const product = productPanel(packed, runs);
         const registers = registersPanel(fragments);
@@ -656,7 +663,7 @@ export default {
         }
 
         return {
-          el: h("div", { class: "tc-picture" }, timeline, still ? null : said, still ? null : spread),
+          el: h("div", { class: "tc-picture" }, timeline, still ? null : heading, still ? null : spread),
           legend: legend(legendMarks(states)),
           panels: [product.el, registers.el, bill.el],
           snug: true,
@@ -693,10 +700,13 @@ export default {
             const here = Math.min(x(t + 0.5), at.label + at.plot);
             for (const group of [moving, over]) set(group, { transform: `translate(${(at.label - first * at.scale).toFixed(2)} 0)` });
             set(future, { x: here.toFixed(2), width: Math.max(0, at.label + at.plot + 2 - here).toFixed(2) });
-            set(line, { d: at.blocks.map(({ top, bottom }) => `M${here.toFixed(2)} ${top - 4}V${bottom + 3}`).join("") });
-            const room = `cycle ${number(t)}`.length * 3.7;
+            // After the end there is no place for the present any more: only its number is told.
+            const ended = t >= at.cycles;
+            set(line, { d: ended ? "M0 0" : at.blocks.map(({ top, bottom }) => `M${here.toFixed(2)} ${top - 4}V${bottom + 3}`).join("") });
+            const said = ended ? `cycle ${number(t)}, after the end` : `cycle ${number(t)}`;
+            const room = said.length * 3.7;
             set(nowText, { x: Math.max(at.label + room, Math.min(here, at.width - room)).toFixed(1), y: 13 });
-            write(nowText, `cycle ${number(t)}`);
+            write(nowText, said);
             axis(ticks, at, first);
             let i = 0;
             for (const one of runs) {
@@ -709,7 +719,7 @@ export default {
             if (still) return;
             const firstOf = (/** @type {Letter} */ letter) => origin(run, e, letter);
             const value = (/** @type {Letter} */ letter, /** @type {number} */ row, /** @type {number} */ col) => valueAt(packed, run, f, letter, row, col);
-            write(said, `One mma of w${run.warp[e]}, its elements by lane${short ? " (sums rounded; whole in the panel)" : ""}`);
+            write(heading, `One mma of w${run.warp[e]}, its elements by lane${short ? " (sums rounded; whole in the panel)" : ""}`);
             fragment.show(firstOf, (letter) => pieceName(run, e, letter, fragments), l, value);
             registers.show(l, run.warp[e], firstOf, value);
             product.show(run, e, f, t);

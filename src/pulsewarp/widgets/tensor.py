@@ -44,7 +44,8 @@ _HELP = (
     "how a tensor core is built, when inside it an element is read, in which order the products of one mma "
     "are added and how often they are rounded.",
     "The score beside counts the same product twice on one clock: by mma, and by FFMA, which makes 32 "
-    "multiply-adds an instruction, one a lane.",
+    "multiply-adds an instruction, one a lane. For FFMA narrow operands are widened to 4 bytes when they are "
+    "copied, so that more bytes are.",
 )
 
 
@@ -265,8 +266,10 @@ def _packed(runs: Sequence[TiledTrace], score: Sequence[TiledTrace], times: NDAr
         **_fragments(one.shape),
     }
     for r, run in enumerate(runs):
+        rest = [other for other in score if other.kernel.kind == "ffma"]
         told = [
-            [sentences.setdefault(text, len(sentences)) for text in _told(run, t)] for t in times.tolist()
+            [sentences.setdefault(text, len(sentences)) for text in _told(run, t, rest)]
+            for t in times.tolist()
         ]
         mine = {**_history(run), **_frames(run, times), "told": np.array(told)}
         columns |= {f"{name}{r}": column for name, column in mine.items()}
@@ -391,7 +394,10 @@ _TALLY: tuple[dict[str, Any], ...] = (
         "label": "units in use, %",
         "help": "Share of the cycles so far in which tensor units (for FFMA: FMA units) were held.",
     },
-    {"label": "bytes copied", "help": "Into shared memory, landed."},
+    {
+        "label": "bytes copied",
+        "help": "Into shared memory, landed; for FFMA narrow operands are widened first.",
+    },
 )
 
 
@@ -422,10 +428,16 @@ _STATE_WORDS = {
 }
 
 
-def _told(run: TiledTrace, t: int) -> list[str]:
+def _told(run: TiledTrace, t: int, rest: Sequence[TiledTrace] = ()) -> list[str]:
     """Return three sentences about a cycle: units, stages, why a unit is idle; empty where none is due."""
     if t >= run.cycles:
-        return [f"C has been complete since cycle {run.cycles - 1}.", "", ""]
+        going = [
+            f"FFMA goes on: {other.tally([t]).multiply_adds[0]:,} of {other.kernel.padded_multiply_adds:,} "
+            f"multiply-adds so far."
+            for other in rest
+            if t < other.cycles
+        ]
+        return [f"C has been complete since cycle {run.cycles - 1}.", *(going or [""]), ""]
     busy = [u for u, e in enumerate(run.unit[t].tolist()) if e >= 0]
     idle = [u for u in range(run.unit.shape[1]) if u not in busy]
     why = run.warp.why(t, idle[0]) if idle else ""
