@@ -513,7 +513,7 @@ def test_a_program_that_cannot_be_read(program: str, sentence: str) -> None:
         ({"first": "both"}, r"Unknown first 'both'"),
         ({"lanes": 33}, r"lanes is 33.*at most 32"),
         ({"latency": 0}, r"latency is 0"),
-        ({"shared": {"x": 0.5}}, r"shared\['x'\] is 0.5"),
+        ({"shared": {"x": 2**63}}, r"shared\['x'\] is 9223372036854775808"),
     ],
 )
 def test_a_setting_out_of_range(settings: dict[str, Any], sentence: str) -> None:
