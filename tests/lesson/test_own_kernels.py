@@ -58,7 +58,7 @@ def test_a_function_is_written_out_with_what_it_needs_and_runs_again() -> None:
     assert "type: ignore" not in values["kernel"]
     assert (values["grid"], values["block"], values["args"]) == ("1, 1", "16, 16", "a, b, c")
     assert "Now shown: 8 warps" in run(player)["done"]
-    assert "Already there: a (16 x 16 float32)" in player.options["form"]["fields"][3]["note"]
+    assert "already there: a (16 x 16 float32), b (16 x 16 float32)" in player.options["form"]["hint"]
 
 
 def test_each_run_gets_the_arrays_as_they_were_given() -> None:

@@ -74,7 +74,7 @@ def test_where_nothing_can_run_it_no_result_is_made_up(missing: str, monkeypatch
     ran = simt.run_on_gpu(lesson.kernel, grid=lesson.grid, block=lesson.block, args=lesson.args)
     assert (ran.device, dict(ran.results)) == ("", {})
     assert missing in ran.reason and repr(ran) == f"GpuRun(vector_add did not run: {ran.reason})"
-    assert ran.compare(lesson.trace()) == f"Nothing to compare: {ran.reason}"
+    assert ran.compare(lesson.trace()) == "There is nothing to compare: it did not run on a GPU."
 
 
 def test_a_gpu_that_numba_cannot_drive_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ class KernelExercise:
     >>> task.check(kernels.tiled_product)
     Right: the results of 2 launches agree, and nothing costs more than it must.
     >>> task.check(kernels.naive_product)  # doctest: +ELLIPSIS
-    Not yet: the results are right, but it takes 544 sectors of global memory, and 96 do; most are for total ...
+    Not yet: the results are right, but it takes 544 sectors of global memory, and 96 do; most are ...
     """
 
     def __init__(
@@ -337,7 +337,7 @@ def own_kernel(
     player.offer(
         "Your own kernel",
         "Python in the syntax of Numba CUDA; the function defined last is the kernel. The text runs in your "
-        "notebook's own process, as a cell does.",
+        f"notebook's own process, as a cell does. {_arguments_note(names)}",
         [
             {
                 "name": "kernel",
@@ -347,13 +347,7 @@ def own_kernel(
                 "note": "cuda, np and math are there already. Ctrl + Enter runs it; Tab leaves the field.",
             },
             *({"name": n, "label": label, "kind": "text", "value": typed[n]} for n, label in SIZES.items()),
-            {
-                "name": "args",
-                "label": "Arguments",
-                "kind": "text",
-                "value": given,
-                "note": _names_note(names),
-            },
+            {"name": "args", "label": "Arguments", "kind": "text", "value": given, "wide": True},
         ],
         run,
     )
@@ -410,13 +404,13 @@ def _arguments_as_text(args: str | Sequence[Any], text: str) -> tuple[str, dict[
     return ", ".join(name if name in names else repr(plain(value)) for name, value in pairs.items()), names
 
 
-def _names_note(names: Mapping[str, Any]) -> str:
+def _arguments_note(names: Mapping[str, Any]) -> str:
+    said = "Arguments are Python expressions with commas between them"
     if not names:
-        return "Python expressions with commas between them; each run gets new arrays."
-    arrays = ", ".join(
-        f"{name} ({' x '.join(map(str, array.shape))} {array.dtype})" for name, array in names.items()
-    )
-    return f"Python expressions with commas between them. Already there: {arrays}; each run gets copies."
+        return f"{said}."
+    shapes = {name: " x ".join(map(str, array.shape)) for name, array in names.items()}
+    arrays = ", ".join(f"{name} ({shape} {names[name].dtype})" for name, shape in shapes.items())
+    return f"{said}; already there: {arrays}, as they were given, for every run."
 
 
 def _counts(run: simt.KernelTrace) -> str:

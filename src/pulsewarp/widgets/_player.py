@@ -219,7 +219,7 @@ class Player(Scene):
 
         A field has ``name``, ``label``, ``kind`` ("matrix", "whole", "choice", "switch", "lanes", "text",
         "code") and ``value``, a choice also ``choices`` (pairs of value and label), a whole number ``least``
-        and ``most``, any of them a ``note``. `run` takes the values by name, texts as they were typed, and
+        and ``most``, any of them a ``note``, a text ``wide``. `run` takes the values by name, texts as they were typed, and
         returns ``{"done": sentence}``, or ``{"error": sentence, "field": name}``; with ``"problem"`` instead
         of ``"error"`` the run is shown all the same. ``"line"`` says which line of a code field is meant. A
         view takes the fields that are there when it opens.

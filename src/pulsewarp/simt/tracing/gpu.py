@@ -75,7 +75,7 @@ class GpuRun:
         """
         run = _checks.instance("run", run, KernelTrace, "pass what simt.trace_kernel returned")
         if not self.results:
-            return f"Nothing to compare: {self.reason}"
+            return "There is nothing to compare: it did not run on a GPU."
         for name, left in self.results.items():
             traced = run.results[name]
             same = (
@@ -158,6 +158,6 @@ def _find_device() -> tuple[str, str]:
     if config.ENABLE_CUDASIM:
         return "Numba's own simulator, no GPU", ""
     if not cuda.is_available():
-        return "", "Numba finds no NVIDIA GPU here; on Colab, Runtime, Change runtime type, a GPU."
+        return "", "Numba finds no NVIDIA GPU here; on Colab, take one under Runtime, Change runtime type."
     name = cuda.get_current_device().name
     return (name.decode() if isinstance(name, bytes) else str(name)), ""

@@ -16,6 +16,7 @@ import { painter } from "./paint.js";
  * @property {number} [least]
  * @property {number} [most]
  * @property {string} [note] a sentence under the field
+ * @property {boolean} [wide] of a line of text: it takes the room that is left
  * @property {string} [scale] of painted lanes: the field that says how many bytes a square has
  */
 /** @typedef {{title: string, hint: string, fields: Field[]}} Offer */
@@ -81,7 +82,7 @@ export function ownForm({ title, hint, fields }, { model, signal }) {
     const name = h("label", { for: id }, field.label);
     const note = field.note ? h("p", { id: `${id}-note`, class: "pw-note" }, field.note) : null;
     if (note) set(input, { "aria-describedby": note.id });
-    const el = h("div", { class: `pw-item pw-item-${field.kind}` }, ...(field.kind === "switch" ? [input, name] : [name, input]), problem, note);
+    const el = h("div", { class: `pw-item pw-item-${field.kind}${field.wide ? " pw-item-wide" : ""}` }, ...(field.kind === "switch" ? [input, name] : [name, input]), problem, note);
     if (field.kind === "code" && input instanceof HTMLTextAreaElement) input.addEventListener("keydown", (event) => indent(input, event), { signal });
     return { field, input, problem, note, el };
   });
