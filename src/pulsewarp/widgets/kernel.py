@@ -42,29 +42,39 @@ _LOADS = {"dram": "LDG", "l2": "LDG.L2", "l1": "LDG.L1"}
 WHAT = ("alu", "sfu", "load", "store", "atomic", "branch", "barrier", "warp barrier")
 
 _RULE = (
-    "Rule: a warp runs a line for its 32 lanes at once, under a mask; a scheduler issues one instruction a cycle; "
+    "Rule: a warp runs a line for its 32 lanes at once, under a mask; a scheduler issues one "
+    "instruction a cycle; "
     "global memory moves in 32-byte sectors, shared memory in wavefronts of at most one word a bank."
 )
 _SIMPLIFIED = (
-    "Simplified: one operation of the source is one instruction; every load takes the time of the memory named "
-    "above, no caches; what a compiler removes, moves or joins is not modelled; registers and shared memory do "
+    "Simplified: one operation of the source is one instruction; every load takes the time of the "
+    "memory named "
+    "above, no caches; what a compiler removes, moves or joins is not modelled; registers and shared "
+    "memory do "
     "not limit how many blocks are on the SM, and no block follows when one ends."
 )
 _RACES = (
-    " Where threads race, the values are those of one order of several: the warps of a block one after the other "
+    " Where threads race, the values are those of one order of several: the warps of a block one "
+    "after the other "
     "from barrier to barrier."
 )
 _HELP = (
-    "The marked line is the one that the followed warp is at: solid while it issues, dashed while it waits to. "
+    "The marked line is the one that the followed warp is at: solid while it issues, dashed while it "
+    "waits to. "
     "Beside each line stand the warps that are there, and what the line has cost so far, all warps together.",
-    "The picture follows the warp that issues. Click a warp in the strip, or use the arrow keys in the picture, to "
+    "The picture follows the warp that issues. Click a warp in the strip, or use the arrow keys in "
+    "the picture, to "
     "stay with one; Escape follows again.",
-    "A step is a cycle in which something issues, or the beginning of a stretch in which nothing does; both kernels "
+    "A step is a cycle in which something issues, or the beginning of a stretch in which nothing "
+    "does; both kernels "
     "share the clock.",
-    "A grid is an array: blue is read and orange is written by the followed warp in this step; written elements are "
+    "A grid is an array: blue is read and orange is written by the followed warp in this step; "
+    "written elements are "
     "filled. Shared arrays are those of the warp's block. Point at an element to read its value.",
-    "Sectors: 32-byte pieces of global memory that an access touches; in brackets, how many would do if the same "
-    "bytes lay side by side. Wavefronts: passes through shared memory, and how many would do without a bank conflict.",
+    "Sectors: 32-byte pieces of global memory that an access touches; in brackets, how many would do "
+    "if the same "
+    "bytes lay side by side. Wavefronts: passes through shared memory, and how many would do without "
+    "a bank conflict.",
 )
 
 
@@ -212,6 +222,10 @@ def _read(
                 f"{kernel.name} has {lines} lines with the functions it calls, but at most {MOST_LINES} are "
                 "shown; trace a shorter kernel."
             )
+        if not any(warp.instructions for warp in kernel.warps):
+            raise ValueError(
+                f"{kernel.name} issues no instruction, so there is nothing to show; let it store."
+            )
         trace = kernel.simulate(**timing, blocks=blocks, until_stop=True)
         for array in expected:
             _checks.choice("array", array, kernel.results)
@@ -220,8 +234,8 @@ def _read(
     cells = sum(run.frames * replay.trace.warps for replay in replays.values())
     if cells > MOST_CELLS:
         raise ValueError(
-            f"The run has {run.frames} steps of {sum(r.trace.warps for r in replays.values())} warps, {cells} "
-            f"in all, but at most {MOST_CELLS} are shown; name fewer blocks, such as blocks=[0]."
+            f"The run has {run.frames} steps of {sum(r.trace.warps for r in replays.values())} warps, "
+            f"{cells} in all, but at most {MOST_CELLS} are shown; name fewer blocks, such as blocks=[0]."
         )
     return run
 
@@ -294,11 +308,13 @@ class _Run:
         if len(self.replays) == 2:
             one, other = self.replays
             return (
-                f"before you play, say whether {one} or {other} moves fewer sectors, and which line of the other "
+                f"before you play, say whether {one} or {other} moves fewer sectors, and which line "
+                "of the other "
                 "costs the difference; then step to the end and check."
             )
         return (
-            "before you play, say which line will have moved the most sectors at the end, and in which of its "
+            "before you play, say which line will have moved the most sectors at the end, and in "
+            "which of its "
             "lines lanes will be masked off; then step to the end and check."
         )
 
@@ -362,7 +378,9 @@ class _Run:
             every = int(np.prod(replay.kernel.grid))
             if len(blocks) < every:
                 which = _ranges(blocks)
-                told += f" Of the {every} blocks of {name}, {which} {'is' if len(blocks) == 1 else 'are'} shown."
+                told += (
+                    f" Of the {every} blocks of {name}, {which} {'is' if len(blocks) == 1 else 'are'} shown."
+                )
             for head in map(_drawn, replay.arrays):
                 if head.of > head.count:
                     told += f" Of {head.name}, {head.of:,} elements, {head.count:,} are drawn."
@@ -378,7 +396,8 @@ class _Run:
         costs = ", ".join(f"{name} {machine.operations[name].latency}" for name in used)
         policy = simt.POLICY_NAMES[self.timing["policy"]]
         return (
-            f"{given}{counted(self.timing['schedulers'], 'scheduler')}, {policy}, on {machine.title}; cycles until "
+            f"{given}{counted(self.timing['schedulers'], 'scheduler')}, {policy}, on {machine.title}; "
+            "cycles until "
             f"the result: {costs}. Sources: see Help."
         )
 
@@ -400,11 +419,15 @@ class _Run:
                 kind = _kind(i)
                 if kind:
                     seen.setdefault(kind, t)
-            kinds = ("barrier", "stores") if two else ("loads", "shared memory", "barrier", "atomics", "stores")
+            kinds = (
+                ("barrier", "stores") if two else ("loads", "shared memory", "barrier", "atomics", "stores")
+            )
             found += [(seen[kind], f"{lead}{kind}") for kind in kinds if kind in seen]
             if not two or replay.cycles < self.cycles:
                 stops = any(p.kind == "divergent_barrier" for p in replay.kernel.problems)
-                found.append((min(replay.cycles, self.cycles - 1), f"{lead}{'stopped' if stops else 'ended'}"))
+                found.append(
+                    (min(replay.cycles, self.cycles - 1), f"{lead}{'stopped' if stops else 'ended'}")
+                )
         by_frame: dict[int, str] = {}
         for t, label in sorted(found, key=lambda each: each[0]):
             by_frame.setdefault(int(np.searchsorted(times, t)), label)
@@ -436,7 +459,7 @@ def _ranges(numbers: Sequence[int]) -> str:
     return f"blocks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
-# ------------------------------------------------------------------------------------------ one kernel's columns
+# --- one kernel's columns ----------------------------------------------------------------------------------
 
 _DELTAS = ("pc", "until", "score", "line_score", "issue_frame", "change_frame", "follow", "lost")
 
@@ -598,7 +621,11 @@ class _Shown:
         frames = np.searchsorted(self.times, issues[:, 0])
         first[frames[::-1]] = issues[::-1, 1]  # of several in a cycle the first remains
         last = np.maximum.accumulate(np.where(first >= 0, np.arange(first.size), -1))
-        return np.where(last >= 0, first[last], 0)
+        follow = np.where(last >= 0, first[last], 0)
+        stopped = [w for w, own in enumerate(self.replay.warps) if self.replay.kernel.warps[own].stopped]
+        if stopped:  # when nothing issues any more, one that waits for ever
+            follow[int(frames[-1]) + 1 :] = stopped[0]
+        return follow
 
     def _instructions(self, keeps_values: bool) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return every instruction issued, in the order of issue, with the lanes' elements and values."""
@@ -622,11 +649,13 @@ class _Shown:
             rows.append(
                 (
                     w, pc, i.line, texts.setdefault(i.text, len(texts)), WHAT.index(_what(i)), i.mask, array,
-                    -1 if many is None else many, -1 if i.least is None else i.least, timed.latency, place, value,
+                    -1 if many is None else many, -1 if i.least is None else i.least, timed.latency, place,
+                    value,
                 )
             )  # fmt: skip
         names = (
-            "warp", "at", "line", "text", "kind", "mask", "array", "count", "least", "latency", "place", "value",
+            "warp", "at", "line", "text", "kind", "mask", "array", "count", "least", "latency", "place",
+            "value",
         )  # fmt: skip
         table = np.array(rows, np.int64).reshape(-1, len(names))
         columns: dict[str, NDArray[Any]] = {f"i_{name}": table[:, n] for n, name in enumerate(names)}
@@ -672,7 +701,11 @@ def _docstring(lines: Sequence[str]) -> range:
     """Return which lines of a function are its docstring: they issue nothing."""
     (definition,) = ast.parse("\n".join(lines)).body
     first = definition.body[0] if isinstance(definition, ast.FunctionDef) else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+    if (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    ):
         return range(first.lineno - 1, first.end_lineno or first.lineno)
     return range(0)
 
@@ -698,7 +731,7 @@ def _narrow(values: NDArray[np.float64]) -> NDArray[Any]:
     return half if ((half == values) | (values != values)).all() else values
 
 
-# -------------------------------------------------------------------------------------------- copied as Python
+# --- copied as Python --------------------------------------------------------------------------------------
 
 
 def _python(run: _Run) -> str:
@@ -711,7 +744,7 @@ def _python(run: _Run) -> str:
         known = _lesson(replay.kernel)
         if known is None:
             written, needs = _written(replay.kernel, f"_{n}" if len(run.replays) > 1 else "")
-            imports += [each for each in needs if each not in imports]
+            imports = list(dict.fromkeys([*imports, *needs]))
             lines += written
             known = lines.pop()
         lines.append(f"{variable} = {known}")
@@ -828,10 +861,12 @@ def _array_text(array: NDArray[Any], memory: Memory) -> str:
     if array.size == 0 or (array == array.reshape(-1)[0]).all():
         first = array.reshape(-1)[0] if array.size else 0
         made = f"np.zeros({shape}, {dtype})" if not first else f"np.full({shape}, {_number(first)}, {dtype})"
+    elif array.ndim == 1 and (array == np.arange(array.size).astype(array.dtype)).all():
+        return f"np.arange({array.size}, dtype={dtype})"
     elif array.size > MOST_WRITTEN:
         return f"...  # your array of shape {array.shape} in {array.dtype.name}"
     else:
         made = f"np.array([{', '.join(map(_number, array.reshape(-1)))}], {dtype})"
         made += f".reshape{array.shape}" if array.ndim > 1 else ""
     row_major = memory.strides == tuple(int(np.prod(array.shape[a + 1 :])) for a in range(array.ndim))
-    return made if row_major else f"np.asfortranarray({made})"
+    return made if row_major or not array.size else f"np.asfortranarray({made})"

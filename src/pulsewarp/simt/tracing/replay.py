@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import bisect
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +34,8 @@ Key = tuple[int, int, int, int, int]  # block, barriers passed, warp, pc, lane: 
 class Held:
     """An array of a kernel: its names (several where one array was passed several times), and what it holds.
 
-    `before` is what it holds before the kernel runs, in the order of memory; None for shared and local arrays,
-    whose content is not defined then.
+    `before` is what it holds before the kernel runs, in the order of memory; None for shared and local
+    arrays, whose content is not defined then.
     """
 
     names: tuple[str, ...]
@@ -67,10 +67,12 @@ class _Write:
     value: Any
 
 
-# Atomics that make a new value of the old one and the lane's; others leave what they left in the tracer's order.
+# Atomics that make a new value of the old one and the lane's; what others leave is taken from the tracer.
 _CHANGE: Mapping[str, Callable[..., Any]] = {
     "": lambda _, new: new,
-    **{name.upper().rstrip("_"): ATOMICS[name] for name in ("add", "sub", "max", "min", "and_", "or_", "xor")},
+    **{
+        name.upper().rstrip("_"): ATOMICS[name] for name in ("add", "sub", "max", "min", "and_", "or_", "xor")
+    },
 }
 _SUMS = frozenset({"ADD", "SUB"})
 
@@ -177,12 +179,14 @@ class Replay:
             warp = self.kernel.warps[self.warps[w]]
             op = i.text.split()[0].partition(".")[2] if i.what == "atomic" else ""
             op, new = (op, i.values) if op in _CHANGE else ("", i.left)
+            if new is None:
+                continue
             for lane, element in enumerate(self.cells(i).tolist()):
                 if element >= 0:
                     key = (warp.block, int(phases[w][pc]), warp.warp, pc, lane)
                     writes.setdefault((array, owner, element), []).append(_Write(n, key, op, new[lane]))
                     rows.append((n, array, owner, element))
-        after: dict[tuple[int, int, int], Iterable[Any]] = {}
+        after: dict[tuple[int, int, int], Iterator[Any]] = {}
         with np.errstate(all="ignore"):
             for (array, owner, element), own in writes.items():
                 before = arrays[array].before
@@ -190,8 +194,8 @@ class Replay:
                 start = dtype.type(0) if before is None else before[element]
                 after[array, owner, element] = iter(_values(own, start, dtype))
         columns = np.array(rows, np.int64).reshape(-1, 4).T
-        value = [float(next(after[array, owner, element])) for _, array, owner, element in rows]  # type: ignore[call-overload]
-        return Changes(*(np.ascontiguousarray(c) for c in columns), np.array(value, np.float64))
+        value = [float(next(after[array, owner, element])) for _, array, owner, element in rows]
+        return Changes(columns[0], columns[1], columns[2], columns[3], np.array(value, np.float64))
 
     def _phases(self) -> list[NDArray[np.int64]]:
         """Return, for each warp of the trace, how many barriers it has passed before each instruction."""
@@ -258,7 +262,7 @@ class Replay:
         return held[array, owner]
 
     def verify(self) -> Report:
-        """Return a report that recounts what is shown: results, loads, sectors, and the rules of the clock."""
+        """Return a report that recounts what is shown: results, loads, sectors, the clock's rules."""
         checks = [self._check_results(), *self._check_expected(), self._check_loads(), self._check_sectors()]
         return Report((*checks, *self._check_clock()))
 
@@ -270,9 +274,8 @@ class Replay:
         others: dict[int, set[int]] = {}
         for w, warp in enumerate(self.kernel.warps):
             for i in () if w in shown else warp.instructions:
-                if i.what in ("store", "atomic") and i.memory is not None and i.elements is not None:
-                    if i.memory.space == "global":
-                        others.setdefault(places[id(i.memory)], set()).update(i.elements.tolist())
+                if i.what in ("store", "atomic") and i.memory is not None and i.memory.space == "global":
+                    others.setdefault(places[id(i.memory)], set()).update(self.cells(i).tolist())
         for array, one in enumerate(self.arrays):
             if one.before is None:
                 continue
@@ -417,7 +420,8 @@ def _values(writes: Sequence[_Write], start: Any, dtype: np.dtype[Any]) -> list[
     It is what the tracer's order makes of those that have been issued so far.
     """
     ops = {write.op for write in writes}
-    any_order = "" not in ops and (ops <= _SUMS and dtype.kind in "iu" or len(ops) == 1 and not ops <= _SUMS)
+    sums = ops <= _SUMS
+    any_order = (sums and dtype.kind in "iu") or (len(ops) == 1 and not sums and "" not in ops)
     taken: list[_Write] = []
     found = []
     now = start
