@@ -243,6 +243,7 @@ def test_arrow_keys_pick_a_warp_across_runs_and_the_caption_says_what_it_has_to_
 
 def test_what_comes_can_be_hidden(open_html: Open) -> None:
     page = opened(open_html, widgets.BarrierPlayer(PAIR, future="hidden", start=0))
+    assert page.locator(".pw-to-come").count() == 0, "the curve would tell what comes"
     at = {
         n: float(page.get_attribute("canvas.pw-lanes-of-time", f"data-{n}") or 0) for n in ("cell", "label")
     }

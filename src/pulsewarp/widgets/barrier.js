@@ -444,7 +444,7 @@ export default {
         const bill = comparison({ title: "so far", names: runs.map(({ name }) => name), rows: counters(runs) });
         const rounds = roundsPanel(runs);
         const most = Math.max(...runs.map(({ warps }) => warps));
-        const waiting = still ? null : curves({
+        const waiting = still || hidden ? null : curves({
           title: "warps at a barrier, by cycle", cycles: header.cycles, most, signal,
           lines: runs.map(({ name, standing }) => ({ name: name || "warps", values: standing })),
           summary: `Warps that stand at a barrier in each of ${header.cycles} cycles, at most ${most}.`,
