@@ -99,7 +99,7 @@ def test_mutant_a_spoilt_column_is_found(monkeypatch: pytest.MonkeyPatch, column
     monkeypatch.setattr(
         kernel_module,
         "pack",
-        lambda k, h, c, d: real(k, h, {**c, column: np.roll(np.array(c[column]), 1, axis=0)}, d),
+        lambda k, h, c, d: real(k, h, {**c, column: np.roll(np.array(c[column]), 50, axis=0)}, d),
     )
     assert seen_as in differences(KernelPlayer(pair()), pair())
 

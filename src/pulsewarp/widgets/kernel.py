@@ -123,7 +123,7 @@ class KernelPlayer(HidingPlayer):
     >>> naive = lessons.product(lessons.naive_product, m=8, k=8, n=8).trace()
     >>> tiled = lessons.product(lessons.tiled_product, m=8, k=8, n=8).trace()
     >>> widgets.KernelPlayer({"naive": naive, "tiled": tiled}, load_latency=40)
-    KernelPlayer(naive: 8 warps, 494 cycles; tiled: 8 warps, 1158 cycles)
+    KernelPlayer(naive: 8 warps, 414 cycles; tiled: 8 warps, 720 cycles)
     """
 
     _scene = "kernel.js"

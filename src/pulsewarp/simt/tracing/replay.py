@@ -98,7 +98,7 @@ class Replay:
     >>> kernel = simt.lesson_kernels.LESSONS["saxpy"].trace()
     >>> run = Replay(kernel, kernel.simulate(), kernel.resident_warps())
     >>> run.changes.element[:3].tolist(), run.changes.value[:3].tolist()
-    ([0, 1, 2], [-10.0, 9.5, 14.5])
+    ([0, 1, 2], [-14.5, 7.0, -10.0])
     >>> run.verify().passed
     True
     """
@@ -227,7 +227,7 @@ class Replay:
         >>> run = Replay(kernel, kernel.simulate(), kernel.resident_warps())
         >>> lines, counts = run.lines(np.array([0, run.cycles - 1]))
         >>> counts[:, :, 0].tolist()  # instructions: the first cycle issues four
-        [[4, 0, 0], [12, 24, 48]]
+        [[4, 0, 0], [12, 24, 40]]
         """
         issues = self.issues
         issued = self.issued
