@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp import _checks
+from pulsewarp._report import Check, Report
 from pulsewarp._text import counted
 from pulsewarp.simt._instruction import Instruction
+from pulsewarp.simt._recount import Recount
 from pulsewarp.simt._states import BARRIER, ISSUES, open_barriers
 from pulsewarp.simt._words import MOST_NAMED, Words
 
@@ -142,6 +145,8 @@ class WarpTrace:
         Rows (issue cycle, warp, pc, cycle in which it lands) of the ``mem`` instructions.
     kernel : Kernel or None
         The kernel that was run, with the values of its lanes.
+    held : tuple of int
+        Warps that a traced kernel leaves at a barrier that never opens, the last instruction they have here.
 
     Examples
     --------
@@ -167,6 +172,7 @@ class WarpTrace:
     lanes: NDArray[np.uint8]
     requests: NDArray[np.int64]
     kernel: Kernel | None = None
+    held: tuple[int, ...] = ()
 
     @property
     def warps(self) -> int:
@@ -332,6 +338,77 @@ class WarpTrace:
             if t < self.cycles:  # what comes with the very end of the run has no cycle in it
                 by_cycle.setdefault(t, label)
         return list(by_cycle.items())
+
+    def verify(self, cycle: int | None = None) -> Report:
+        """Tell the run again from its issues alone and compare; with `cycle`, that cycle by itself too.
+
+        Checked: a scheduler issues its own warps, at most one in a cycle; programs in order and to their end;
+        no operand read and no unit taken before its time; loads in flight; barriers passed by nobody before
+        all have come; every state, program counter and end of a wait; that the warp issued is the one the
+        policy names, and a slot empty only where nobody could issue; the totals. Of a `Kernel` also the
+        values of its lanes and its product.
+
+        Parameters
+        ----------
+        cycle : int, optional
+            Cycle from 0.
+
+        Returns
+        -------
+        Report
+            One `Check` each, with its numbers in a sentence; `passed` when all hold.
+
+        Raises
+        ------
+        ValueError
+            When the trace has no such cycle.
+
+        Examples
+        --------
+        >>> from pulsewarp import simt
+        >>> trace = simt.simulate([simt.load_compute(2, 2)] * 8)
+        >>> trace.verify().passed
+        True
+        >>> print(trace.verify(cycle=22).checks[-1].says)
+        8 warps and 4 schedulers told again from the issues: 0 and 0 differ.
+        """
+        from pulsewarp.simt import _verification  # it needs this class
+
+        checks = _verification.verify(self, self._recount).checks
+        return Report(checks if cycle is None else (*checks, self.verify_frame(cycle)))
+
+    def verify_frame(self, cycle: int) -> Check:
+        """Check one cycle and nothing of the whole run: the check that `verify` adds for a cycle.
+
+        Parameters
+        ----------
+        cycle : int
+            Cycle from 0.
+
+        Returns
+        -------
+        Check
+            Whether it holds, with its numbers in a sentence.
+
+        Raises
+        ------
+        ValueError
+            As `verify`.
+
+        Examples
+        --------
+        >>> from pulsewarp import simt
+        >>> simt.simulate([simt.chain(2)]).verify_frame(4).passed
+        True
+        """
+        from pulsewarp.simt import _verification  # it needs this class
+
+        t = _checks.whole_number("cycle", cycle, least=0, most=self.cycles - 1)
+        return _verification.verify_frame(self, self._recount, t)
+
+    @cached_property
+    def _recount(self) -> Recount:
+        return Recount(self.programs, self.blocks, self.policy, self.max_outstanding, self.issued, self.held)
 
     def _words(self) -> Words:
         return Words(self.programs, self.blocks, self.schedulers, self.policy, self.max_outstanding)

@@ -361,4 +361,5 @@ def _held(trace: WarpTrace, stopped: Sequence[int]) -> WarpTrace:
         pc=freeze(pc),
         until=freeze(until),
         lanes=freeze(np.concatenate([trace.lanes, np.zeros_like(trace.lanes[:1])])),
+        held=tuple(stopped),
     )
