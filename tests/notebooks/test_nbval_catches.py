@@ -16,13 +16,18 @@ pytest.importorskip(
 )
 
 # Each stands in a start-up file of IPython: it runs in the kernel of the notebook, before the first cell, and
-# nowhere else. Both are small: one cycle of skew too many, one scheduling rule taken for another.
+# nowhere else. All are small: one cycle of skew too many, one scheduling rule for another, lanes counted
+# for sectors.
 FAULTS = {
     "02_the_pulse": (
         "from dataclasses import replace\nfrom pulsewarp.systolic import rules\n"
         "rules.RULES = replace(rules.RULES, skew_rows=lambda row: row + 1)\n"
     ),
     "03_the_warp": "from pulsewarp.simt._policy import POLICIES\nPOLICIES['lrr'] = POLICIES['oldest']\n",
+    "03b_your_own_kernel": (
+        "from pulsewarp.simt.tracing import stream\n"
+        "stream._count = lambda space, size, mask, relative: mask.bit_count()\n"
+    ),
 }
 
 
