@@ -183,6 +183,13 @@ VALUES: list[Row] = [
     ("machine", lambda: simt.run_warp("x = 1", reconvergence="stak"), ("'stak'", "Did you mean 'stack'")),
     ("turns of a stack", lambda: simt.run_warp("x = 1", schedule="alternate"), ("alternate", "leave it")),
     ("shared variable", lambda: simt.run_warp("x = add(n, 1)"), ("'n'", "shared={'n': 0}")),
+    (
+        "a sum of lanes",
+        lambda: simt.run_warp("add(n, 1 << 61)", shared={"n": 0}),
+        ("Line 1", "lane 2", "'n'", "add less"),
+    ),
+    ("lines at a cycle", lambda: simt.run_warp("x = 1").lines_at(9), ("t is 9", "at most 3")),
+    ("half a cycle", lambda: simt.run_warp("x = 1").lines_at(0.5), ("t is 0.5", "whole number")),
     ("placed on a TPU", lambda: simt.place_blocks(3, V5E), ("TPU v5e is no GPU", "number of SMs")),
     ("half a warp", lambda: simt.matmul_kernel(A, A, threads_per_block=48), ("48", "use 32 or 64")),
     ("Little's law", lambda: simt.littles_law_warps(0), ("latency is 0", "at least 1")),

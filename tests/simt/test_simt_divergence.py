@@ -526,6 +526,29 @@ def test_a_run_too_long_to_keep() -> None:
         simt.run_warp("x = 0\nwhile x < 100:\n    x = x + 1", latency=1000)
 
 
+def test_a_long_run_is_cut_off_and_not_said_to_go_on_for_ever() -> None:
+    trace = simt.run_warp("for i in range(1500):\n    x = i", lanes=1, latency=1)
+    assert trace.cut and trace.ending == "cut off" and "never" not in repr(trace) + str(trace.deadlock)
+    assert trace.events()[-1] == (trace.cycles - 1, "cut off")
+    stuck = simt.run_warp("while 1:\n    pass")
+    assert not stuck.cut and stuck.ending == stuck.events()[-1][1] == "never ends"
+    assert simt.run_warp("x = 1").ending == "done"
+
+
+def test_branches_that_take_no_cycle_may_leave_nothing_to_issue() -> None:
+    with pytest.raises(ValueError, match=r"issues nothing.*branches=False"):
+        simt.run_warp("if lane < 3:\n    pass", branches=False)
+    trace = simt.run_warp("while 1:\n    pass", branches=False)
+    assert (trace.issue_count, trace.efficiency, trace.ending) == (0, 0, "never ends")
+    assert "0 instructions" in repr(trace)
+
+
+def test_statements_on_one_line_are_told_apart() -> None:
+    trace = simt.run_warp("x = 1; y = 2\nif lane < 4: x = 3")
+    assert [step.text for step in trace.steps] == ["x = 1", "y = 2", "if lane < 4:", "x = 3"]
+    assert [step.line for step in trace.steps] == [1, 1, 2, 2]
+
+
 # -------------------------------------------------------------------------------------- a traced kernel
 
 

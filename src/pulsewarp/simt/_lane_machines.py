@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from pulsewarp.simt._instruction import LANES
 from pulsewarp.simt._lane_program import LaneProgram, Step
+from pulsewarp.simt.patterns import MOST_ADDRESS
 
 #: What a lane does in a cycle. "off": its path waits its turn; "stalled": its operands are not there yet;
 #: "meets": it waits where a branch ends for lanes of the other path.
@@ -112,7 +113,12 @@ class Machine:
                 self.shared[str(step.shared)] = read[0]
             case "exch" | "add":
                 old = self.shared[str(step.shared)]
-                self.shared[str(step.shared)] = read[0] + (old if step.kind == "add" else 0)
+                new = read[0] + (old if step.kind == "add" else 0)
+                if abs(new) > MOST_ADDRESS:
+                    raise ValueError(
+                        f"Line {step.line}: lane {lane} puts {step.shared!r} beyond {MOST_ADDRESS}; add less."
+                    )
+                self.shared[str(step.shared)] = new
                 if step.dst:
                     own[step.dst] = old
             case "branch":

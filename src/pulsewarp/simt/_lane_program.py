@@ -3,13 +3,14 @@
 Read, never run as Python: assignments, ``if``, ``elif``, ``else``, ``while``, ``for ... in range``,
 ``break``, ``continue``, ``return``, ``pass``; the expressions of `pattern`, with the program's own names;
 ``syncwarp()`` and ``syncthreads()``; ``exch(name, value)`` and ``add(name, value)`` on a variable that the
-lanes share. A line is one step.
+lanes share. A statement is one step, mostly a line.
 """
 
 from __future__ import annotations
 
 import ast
 import textwrap
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,7 +55,7 @@ class Step:
     line : int
         Its line in the program, from 1.
     text : str
-        That line.
+        That line, or its own part of one that holds several.
     kind : str
         ``"set"``, ``"store"`` (to a shared variable), ``"exch"``, ``"add"``, ``"range"`` (a loop's limits are
         taken), ``"branch"``, ``"for"`` (a branch that counts), ``"jump"``, ``"return"``, ``"syncwarp"`` or
@@ -164,9 +165,12 @@ class _Builder:
         self.loops: list[_Loop] = []
         self.returns: list[_Edge] = []
         self.names: dict[str, None] = {}
+        self.on_line: Counter[int] = Counter()  # how many statements begin on each line
 
     def program(self, body: list[ast.stmt]) -> LaneProgram:
         for node in ast.walk(ast.Module(body, [])):
+            if isinstance(node, ast.stmt):
+                self.on_line[node.lineno] += 1
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 self.names.setdefault(node.id)
         self.check_names()
@@ -237,6 +241,12 @@ class _Builder:
     def source(self, node: ast.AST) -> str:
         return ast.unparse(node)
 
+    def told(self, node: ast.stmt) -> str:
+        """Return a statement's line, or its own part of a line that holds several."""
+        if self.on_line[node.lineno] == 1:
+            return self.lines[node.lineno - 1].strip()
+        return self.source(node).partition("\n")[0]
+
     def expression(self, node: ast.stmt, text: str) -> Expression:
         names = ("lane", *self.names, *(name for name in self.shared if name not in self.names))
         try:
@@ -258,7 +268,7 @@ class _Builder:
         here = len(self.steps)
         self.link(self.ends, here)
         self.steps.append({
-            "line": node.lineno, "text": self.lines[node.lineno - 1].strip(), "kind": kind, "dst": dst,
+            "line": node.lineno, "text": self.told(node), "kind": kind, "dst": dst,
             "srcs": tuple(read), "shared": shared, "counter": counter, "next": -1, "other": -1,
             "expressions": expressions,
         })  # fmt: skip

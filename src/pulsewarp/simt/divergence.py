@@ -31,6 +31,7 @@ from pulsewarp.simt._instruction import LANES, Instruction
 from pulsewarp.simt._lane_machines import LANE_STATES as LANE_STATES
 from pulsewarp.simt._lane_machines import MACHINES, Moment, Run, run_machine
 from pulsewarp.simt._lane_program import LaneProgram, Step, read_program
+from pulsewarp.simt.patterns import MOST_ADDRESS
 from pulsewarp.simt.scheduler import simulate
 from pulsewarp.simt.tracing import KernelTrace, TracedWarp
 
@@ -85,6 +86,8 @@ class DivergenceTrace:
         ``l`` for lane ``l``; the last one is the top.
     hang : str or None
         Why lanes never end; see `deadlock`.
+    cut : bool
+        Whether the run was only cut off because it is long, so that its lanes may end after all.
     first_line : int
         The number of the first line.
     kernel : tuple of str and int, or None
@@ -126,6 +129,7 @@ class DivergenceTrace:
     shared_start: tuple[int, ...]
     stack: tuple[tuple[tuple[int, int, int], ...], ...]
     hang: str | None
+    cut: bool = False
     first_line: int = 1
     kernel: tuple[str, int] | None = None
 
@@ -151,12 +155,14 @@ class DivergenceTrace:
 
     @property
     def efficiency(self) -> float:
-        """Share of lane slots used, in (0, 1]."""
-        return self.work / (LANES * self.issue_count)
+        """Share of lane slots used, in (0, 1]; 0 where no instruction was issued."""
+        return self.work / (LANES * max(1, self.issue_count))
 
     @property
     def deadlock(self) -> str | None:
         """Who waits for whom for ever, in a sentence; None when every lane ended.
+
+        Of a run that was cut off it says so, and which lanes were still going.
 
         Examples
         --------
@@ -172,6 +178,11 @@ class DivergenceTrace:
         >>> simt.run_warp(spin, shared={"lock": 0}, lanes=2, reconvergence="independent").deadlock
         """
         return self.hang
+
+    @property
+    def ending(self) -> str:
+        """How the run ends: ``"done"``, ``"never ends"`` or ``"cut off"``."""
+        return "cut off" if self.cut else "never ends" if self.hang else "done"
 
     @property
     def results(self) -> dict[str, tuple[int | None, ...]]:
@@ -233,7 +244,7 @@ class DivergenceTrace:
                 found.setdefault(t, "lanes meet" if all_on else "lanes part")
             together = all_on
         if self.hang:
-            found[self.cycles - 1] = "never ends"
+            found[self.cycles - 1] = self.ending
         return sorted(found.items())
 
     def standing(self, t: int) -> list[tuple[str, int, int, int]]:
@@ -281,7 +292,19 @@ class DivergenceTrace:
         return [(LANE_STATES[state], lines[pc], -1, mask) for (state, pc), mask in order]
 
     def lines_at(self, t: int) -> list[int]:
-        """Return the line at which each lane stands in cycle `t`, 0 for one that has ended."""
+        """Return the line at which each lane stands in cycle `t`, 0 for one that has ended.
+
+        Parameters
+        ----------
+        t : int
+            Cycle.
+
+        Raises
+        ------
+        ValueError
+            When the trace has no such cycle.
+        """
+        t = _checks.whole_number("t", t, least=0, most=self.cycles - 1)
         lines = [*(step.line for step in self.steps), 0]
         return [lines[pc] for pc in self._before(t).tolist()]
 
@@ -364,7 +387,7 @@ class DivergenceTrace:
         """
         checks = [self._masks(), self._as_alone(), self._nested(), self._timed()]
         if cycle is not None:
-            checks.append(self._edge(_checks.whole_number("cycle", cycle, least=0, most=self.cycles - 1)))
+            checks.append(self.verify_frame(cycle))
         return Report(tuple(check for check in checks if check is not None))
 
     def _masks(self) -> Check:
@@ -428,8 +451,31 @@ class DivergenceTrace:
             f"{counted(self.latency, 'cycle')} after its issue.",
         )
 
-    def _edge(self, t: int) -> Check:
-        """Check that nobody's registers change but those of the lanes that run, and only the one written."""
+    def verify_frame(self, cycle: int) -> Check:
+        r"""Check that in a cycle only registers change that are written, and only of the lanes that run.
+
+        Parameters
+        ----------
+        cycle : int
+            Cycle from 0.
+
+        Returns
+        -------
+        Check
+            The one that `verify` adds for a cycle.
+
+        Raises
+        ------
+        ValueError
+            When the trace has no such cycle.
+
+        Examples
+        --------
+        >>> from pulsewarp import simt
+        >>> simt.run_warp("if lane < 4:\n    x = 1\nx = 2").verify_frame(0).passed
+        True
+        """
+        t = _checks.whole_number("cycle", cycle, least=0, most=self.cycles - 1)
         step = int(self.issued[t])
         earlier = self.values[t - 1] if t else np.zeros_like(self.values[0])
         changed = self.values[t] != earlier
@@ -448,7 +494,7 @@ class DivergenceTrace:
 
     def __repr__(self) -> str:
         how = self.reconvergence + (f", {self.schedule}" if self.schedule != "converge" else "")
-        ends = "never ends" if self.hang else f"{counted(self.cycles, 'cycle')}"
+        ends = self.ending if self.hang else counted(self.cycles, "cycle")
         return (
             f"DivergenceTrace({how}: {counted(len(self.lines), 'line')}, "
             f"{counted(self.issue_count, 'instruction')}, {100 * self.efficiency:.1f} % of lane slots, "
@@ -475,11 +521,11 @@ def run_warp(
     names of its own; ``syncwarp()``, ``syncthreads()``; and on a variable that all lanes share
     ``x = exch(name, value)`` and ``x = add(name, value)``, which give the value from before.
 
-    A line is one instruction; one is issued in a cycle at most, when what it reads is there: registers are
-    tracked for the warp as a whole, so the second path waits for the first one's result in the same register
-    (PW-0, as `simulate`; Accel-Sim counts divergent paths the same way). A shared variable changes at once;
-    of lanes that write it together the highest wins, and atomics go by lane: this order is not documented.
-    The block is this one warp.
+    A line is one instruction (a line of several statements one for each); one is issued in a cycle at most,
+    when what it reads is there: registers are tracked for the warp as a whole, so the second path waits for
+    the first one's result in the same register (PW-0, as `simulate`; Accel-Sim counts divergent paths the
+    same way). A shared variable changes at once; of lanes that write it together the highest wins, and
+    atomics go by lane: this order is not documented. The block is this one warp.
 
     Parameters
     ----------
@@ -541,7 +587,7 @@ def run_warp(
     latency = _checks.whole_number("latency", latency, most=MOST_LATENCY)
     lanes = _checks.whole_number("lanes", lanes, most=LANES)
     start = {
-        name: _checks.whole_number(f"shared[{name!r}]", value, least=-(2**62), most=2**62)
+        name: _checks.whole_number(f"shared[{name!r}]", value, least=-MOST_ADDRESS, most=MOST_ADDRESS)
         for name, value in _checks.instance(
             "shared", shared or {}, dict, "write for instance {'lock': 0}"
         ).items()
@@ -549,10 +595,15 @@ def run_warp(
     read = read_program(program, start)
     machine = MACHINES[reconvergence if reconvergence == "stack" else schedule]
     run = run_machine(machine(read, start, lanes, first == "then"), branches)
+    if not run.moments and run.hang is None:
+        raise ValueError(
+            "The program issues nothing, since its branches take no cycle; write a line that does something, "
+            "or leave branches=False out."
+        )
     return _trace(
         read, run, _times(read, run, latency), reconvergence=reconvergence, schedule=schedule, first=first,
         latency=latency, branches=branches, lanes=lanes, shared_start=tuple(start.values()),
-        hang=_hang(read, run, lanes),
+        hang=_hang(read, run, lanes), cut=run.hang == "cut",
     )  # fmt: skip
 
 

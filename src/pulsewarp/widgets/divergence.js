@@ -20,7 +20,7 @@ const LANES = 32;
 
 /** @param {import("./kit/wire.js").Packed} packed */
 export function readRuns({ header, columns }) {
-  const heads = /** @type {{name: string, machine: string, lines: string[], lanes: number, cycles: number, ends: boolean, first: number, stacked: boolean, registers: string[], shared: string[], sentences: string[], standings: Standing[][]}[]} */ (header.runs);
+  const heads = /** @type {{name: string, machine: string, lines: string[], lanes: number, cycles: number, ends: boolean, ending: string, first: number, stacked: boolean, registers: string[], shared: string[], sentences: string[], standings: Standing[][]}[]} */ (header.runs);
   return heads.map((head, r) => {
     /** @param {string} name @returns {Numbers} */
     const column = (name) => columns[`${name}${r}`];
@@ -317,7 +317,7 @@ function drawNow(to, at, runs, palette, t, { hidden, selected }) {
     to.font = `650 13px ${palette.sans}`;
     to.textAlign = "left";
     to.fillStyle = palette.ink;
-    const ended = run.over(t) ? (run.ends ? `: done after ${number(run.cycles)} cycles` : ": never ends") : "";
+    const ended = run.over(t) ? (run.ends ? `: done after ${number(run.cycles)} cycles` : `: ${run.ending}`) : "";
     to.fillText(`${capital(at.narrow ? run.name : run.machine)}${ended}`, 0, block.title);
     drawProgram(to, at, run, block, palette, t);
     to.globalAlpha = hidden ? 1 : 0.62;

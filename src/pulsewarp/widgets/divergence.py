@@ -122,7 +122,7 @@ class DivergencePlayer(HidingPlayer):
         named = zip(_short_names(self._runs), self._runs, strict=True)
         told = [
             f"{name}: {counted(run.issue_count, 'instruction')} "
-            + ("and never ends" if run.deadlock else f"in {counted(run.cycles, 'cycle')}")
+            + (f"and {_unended(run)}" if run.deadlock else f"in {counted(run.cycles, 'cycle')}")
             for name, run in named
         ]
         return f"DivergencePlayer({'; '.join(told)})"
@@ -169,6 +169,11 @@ _NAMES = {
     "traced": ("kernel", "as traced: one path after the other"),
     "alternate": ("alternating", "since Volta: independent lanes, paths take turns"),
 }
+
+
+def _unended(run: DivergenceTrace) -> str:
+    """Return what is said of a run whose lanes have not all ended."""
+    return "is cut off" if run.cut else "never ends"
 
 
 def _machine(run: DivergenceTrace) -> tuple[str, str]:
@@ -225,6 +230,7 @@ def _packed(runs: tuple[DivergenceTrace, ...]) -> str:
             "lanes": run.lanes,
             "cycles": run.cycles,
             "ends": run.deadlock is None,
+            "ending": _unended(run),
             "first": run.first_line,
             "stacked": run.reconvergence == "stack",
             "registers": run.registers,
@@ -280,7 +286,7 @@ def _simplified(runs: tuple[DivergenceTrace, ...]) -> str:
 
 def _task(runs: tuple[DivergenceTrace, ...]) -> str:
     """Return what to look for: who never ends, or what a branch costs."""
-    stuck = [run.deadlock is not None for run in runs]
+    stuck = [run.deadlock is not None and not run.cut for run in runs]
     if any(stuck) and not all(stuck):
         return (
             "before you play, say which machine never ends and who waits for whom there; then step to the "
@@ -304,9 +310,9 @@ def _chapters(runs: tuple[DivergenceTrace, ...]) -> list[dict[str, Any]]:
     marks = dict(runs[0].events()[:MOST_CHAPTERS])
     for name, run in zip(_short_names(runs), runs, strict=True):
         who = f"{name} " if len(runs) > 1 else ""
-        marks.setdefault(run.cycles - 1, f"{who}never ends" if run.deadlock else f"{who}done")
+        marks.setdefault(run.cycles - 1, f"{who}{run.ending}")
         if run.deadlock and len(runs) > 1:
-            marks[run.cycles - 1] = f"{who}never ends"
+            marks[run.cycles - 1] = f"{who}{run.ending}"
     return [{"cycle": t, "label": label} for t, label in sorted(marks.items())]
 
 
