@@ -13,7 +13,7 @@ from tracing_naive import kernel_of, run
 
 from pulsewarp import simt
 from pulsewarp.simt import cuda
-from pulsewarp.simt.tracing import _machine
+from pulsewarp.simt.tracing import _launch, _machine, _values
 
 N = 40  # elements of every array
 PARAMETERS = "a, x, out, n"
@@ -228,6 +228,41 @@ def test_a_mask_that_a_branch_does_not_narrow_would_be_seen(monkeypatch: pytest.
     monkeypatch.setattr(_machine.Machine, "test", lambda *args: right(*args) and args[2])
     with pytest.raises(AssertionError):
         agree(kernel_of(SIDES, cuda=cuda), 1, 32)
+
+
+def test_an_element_remembered_for_other_lanes_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    agree(kernel_of(SIDES, cuda=cuda), 1, 32)
+
+    def for_all(self: Any, key: tuple[Any, ...], elements: Any) -> None:
+        self.places[(key[0], _values.ALL, *key[2:])] = elements
+
+    monkeypatch.setattr(_launch.Launch, "keep_place", for_all)
+    with pytest.raises(AssertionError):
+        agree(kernel_of(SIDES, cuda=cuda), 1, 32)
+
+
+def test_a_full_memory_of_elements_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_launch, "MOST_PLACES", 2)
+    agree_through_shared_memory(3, 33)
+
+
+@pytest.mark.parametrize("step", [1, 3, -1, -4])
+@pytest.mark.parametrize("bounds", [(0, 7), (7, 0), (-5, 6), (3, 3), (9, -9)])
+def test_lanes_that_count_alike_count_as_any_lanes_do(
+    bounds: tuple[int, int], step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted() -> list[tuple[int, bool]]:
+        found: list[tuple[int, bool]] = []
+        for now, goes_on in _values.trips(*(np.full(32, n) for n in (*bounds, step))):
+            assert (now == now[0]).all() and (goes_on == goes_on[0]).all()
+            found.append((int(now[0]), bool(goes_on[0])))
+            if not goes_on[0]:
+                break
+        return found
+
+    alike = counted()
+    monkeypatch.setattr(_values, "_FAR", 0)  # each lane by itself
+    assert alike == counted() == [*((n, True) for n in range(*bounds, step)), (alike[-1][0], False)]
 
 
 def test_a_lane_lost_at_continue_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:

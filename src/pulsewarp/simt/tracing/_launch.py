@@ -17,6 +17,7 @@ from pulsewarp.simt.tracing.stream import Memory, Problem, TracedInstruction, Tr
 
 MOST_INSTRUCTIONS = 2**18  # kept in all, about 700 bytes each
 MOST_STEPS = 2**16  # instructions and loop tests of one warp
+MOST_PLACES = 2**13  # kept at a time, under 1 KiB each
 STATIC_SHARED = 48 * 1024  # bytes a block can declare without opting in, on every compute capability
 ALIGNMENT = 256  # bytes; cudaMalloc aligns to at least this
 
@@ -45,6 +46,8 @@ class Launch:
     helpers: dict[int, Source] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
     targets: dict[int, ast.Subscript] = field(default_factory=dict)
+    chains: dict[int, tuple[ast.expr, list[ast.expr]]] = field(default_factory=dict)
+    places: dict[tuple[object, ...], NDArray[np.int64]] = field(default_factory=dict)
     instructions: int = 0
     shared_end: int = 0
     held: list[object] = field(default_factory=list)
@@ -74,6 +77,25 @@ class Launch:
         if id(node) not in self.texts:
             self.texts[id(node)] = ast.unparse(node)
         return self.texts[id(node)]
+
+    def chain(self, node: ast.expr) -> tuple[ast.expr, list[ast.expr]]:
+        """Return what an element is of, and its indices: ``a[i, j]`` and ``a[i][j]`` have two."""
+        known = self.chains.get(id(node))
+        if known is None:
+            indices: list[ast.expr] = []
+            base = node
+            while isinstance(base, ast.Subscript):
+                indices[:0] = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+                base = base.value
+            known = self.chains[id(node)] = (base, indices)
+        return known
+
+    def keep_place(self, key: tuple[object, ...], elements: NDArray[np.int64]) -> None:
+        """Remember which elements an array's indices stand for: most are asked for again, and read-only."""
+        if len(self.places) >= MOST_PLACES:
+            self.places.clear()
+        elements.setflags(write=False)
+        self.places[key] = elements
 
     def atomic_target(self, node: ast.Call) -> ast.Subscript:
         """Return the element that an atomic changes, as if it were written with brackets."""

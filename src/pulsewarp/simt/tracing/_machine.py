@@ -32,11 +32,16 @@ Barrier = tuple[int, int]  # line, mask
 Steps = Generator[Barrier, None, int]
 Thing = Any  # a Value, a Storage, or a tuple of Values
 
+_NUMBERS = (bool, int, float, np.integer, np.floating, np.bool_)
 _AXES = {"x": 0, "y": 1, "z": 2}
 _INT_NAMES = {
     ast.Add: "ADD", ast.Sub: "ADD", ast.Mult: "MUL", ast.FloorDiv: "DIV", ast.Mod: "MOD", ast.Pow: "MUL",
     ast.Div: "DIV",
 }  # fmt: skip
+_PLUS, _TIMES = ast.Add(), ast.Mult()
+_LOADS = {"global": "LDG", "shared": "LDS", "local": "LDL"}
+_STORES = {"global": "STG", "shared": "STS", "local": "STL"}
+_LETTERS = {("f", 2): "H", ("f", 4): "F", ("f", 8): "D"}
 _CASTS = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
           "float32", "float64")  # fmt: skip
 
@@ -116,13 +121,15 @@ class Machine:
         self.step()
         if values is not None:
             values = np.where(lanes_of(mask), values, values.dtype.type(0)) if mask != ALL else values
-            values.flags.writeable = False
+            values.setflags(write=False)
         if elements is not None:
-            elements.flags.writeable = False
-        read = tuple(dict.fromkeys(v.register for v in srcs if v.register is not None))
+            elements.setflags(write=False)
+        read = [v.register for v in srcs if v.register is not None]
         memory = None if storage is None else storage.memory
         self.record.instructions.append(
-            TracedInstruction(self.line, what, text, mask, dst, read, values, memory, elements, left)
+            TracedInstruction(
+                self.line, what, text, mask, dst, tuple(dict.fromkeys(read)), values, memory, elements, left
+            )
         )
 
     def step(self) -> None:
@@ -151,10 +158,13 @@ class Machine:
         what: str = "alu",
     ) -> Value:
         """Record an operation and return its result; one on numbers of the source alone costs nothing."""
-        if all(v.register is None for v in operands):
+        for operand in operands:
+            if operand.register is not None:
+                break
+        else:
             return Value(data)
         register = dst or self.launch.register(node)
-        text = f"{name} {register}, {', '.join(map(shown, operands))}"
+        text = f"{name} {register}, {', '.join([shown(operand) for operand in operands])}"
         self.issue(what, text, mask, register, operands, data)
         return Value(data, register)
 
@@ -257,7 +267,7 @@ class Machine:
                 "alu", f"{'S2R' if special else 'MOV'} {register}, {source}", mask, register, [thing], data
             )
             thing = Value(data, register)
-        frame.names[name] = Value(data, thing.register)
+        frame.names[name] = thing if thing.data is data else Value(data, thing.register)
         frame.defined[name] = defined | mask
 
     def put_thing(self, name: str, thing: Thing, mask: int, frame: Frame) -> None:
@@ -367,9 +377,10 @@ class Machine:
         loop = Loop()
         frame.loops.append(loop)
         done = 0
-        now = start.data.astype(np.int64)
         first = True
-        while mask:
+        for now, goes_on in _values.trips(start.data, stop.data, step.data):
+            if not mask:
+                break
             self.line = statement.lineno
             self.step()
             if not unrolled:
@@ -381,18 +392,16 @@ class Machine:
                                [value, step], now)  # fmt: skip
             else:
                 value = Value(now)
-            goes_on = np.where(step.data > 0, now < stop.data, now > stop.data)
             if not unrolled:
                 self.issue("branch", f"BRA {register} < {shown(stop)}", mask, None, [value, stop], goes_on)
             taken = mask_of(goes_on) & mask
             done |= mask & ~taken
             if not taken:
                 break
-            self.keep(name, Value(now, value.register), taken, frame)
+            self.keep(name, value, taken, frame)
             loop.continued = 0
             rest = yield from self.statements(statement.body, taken, frame)
             mask = rest | loop.continued
-            now = now + step.data
             first = False
         frame.loops.pop()
         return done | loop.broke
@@ -430,7 +439,7 @@ class Machine:
         data = number.data
         if isinstance(old, Value) and kept & ~mask:
             data = np.where(lanes_of(mask), data, old.data)
-        frame.names[name] = Value(data, number.register)
+        frame.names[name] = number if number.data is data else Value(data, number.register)
         frame.defined[name] = kept | mask
 
     def leave(self, statement: Any, mask: int, frame: Frame) -> None:
@@ -536,7 +545,7 @@ class Machine:
                 )
             return frame.names[name]
         thing = self.outside(name, frame)
-        if isinstance(thing, bool | int | float | np.integer | np.floating | np.bool_):
+        if isinstance(thing, _NUMBERS):
             return constant(thing)
         if isinstance(thing, np.ndarray):
             raise self.error(f"reads the array {name} from outside the kernel; pass it as an argument")
@@ -575,7 +584,7 @@ class Machine:
 
     def operated(self, op: ast.operator, a: Value, b: Value, mask: int) -> Lanes:
         """Return an operation's result in every lane; a zero divisor is reported."""
-        if isinstance(op, ast.FloorDiv | ast.Mod) and "f" not in (a.data.dtype.kind, b.data.dtype.kind):
+        if type(op) in (ast.FloorDiv, ast.Mod) and "f" not in (a.data.dtype.kind, b.data.dtype.kind):
             zero = mask_of(b.data == 0) & mask
             if zero:
                 self.problem("zero_division", zero, f"divides {shown(a)} by 0")
@@ -589,22 +598,21 @@ class Machine:
         self, node: ast.AST, op: ast.operator, left: Any, right: Any, mask: int, frame: Frame, dst: str | None
     ) -> Value | None:
         """Return a sum with a product in it as one multiply-add, None where there is none."""
-        if not isinstance(op, ast.Add | ast.Sub):
+        if type(op) is not ast.Add and type(op) is not ast.Sub:
             return None
-        sides = [left, right]
-        place = next(
-            (s for s in (1, 0) if isinstance(sides[s], ast.BinOp) and isinstance(sides[s].op, ast.Mult)), None
-        )
-        if place is None:
+        if multiplies(right):
+            place, product = 1, right
+        elif multiplies(left):
+            place, product = 0, left
+        else:
             return None
-        product: Any = sides[place]
         other: Value | None = None
         if place == 1:
             other = left if isinstance(left, Value) else self.value(left, mask, frame)
         x, y = self.value(product.left, mask, frame), self.value(product.right, mask, frame)
         if other is None:
             other = self.value(right, mask, frame)
-        times = _values.operate(ast.Mult(), x.data, y.data)
+        times = _values.operate(_TIMES, x.data, y.data)
         pair = (times, other.data) if place == 0 else (other.data, times)
         data = _values.operate(op, *pair)
         letter = prefix(data.dtype)
@@ -710,12 +718,7 @@ class Machine:
         self, node: Any, mask: int, frame: Frame
     ) -> tuple[Storage, NDArray[np.int64], int, list[Value]]:
         """Return array, element of each lane (-1 for none), lanes that have one, and the index's values."""
-        chain: list[Any] = []
-        base: Any = node
-        while isinstance(base, ast.Subscript):
-            parts = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
-            chain[:0] = parts
-            base = base.value
+        base, chain = self.launch.chain(node)
         storage = self.evaluate(base, mask, frame)
         if not isinstance(storage, Storage):
             raise self.error(f"indexes {ast.unparse(base)}, which is no array; index an argument, a "
@@ -724,7 +727,10 @@ class Machine:
         operands: list[Value] = []
         for part in chain:
             thing = self.evaluate(part, mask, frame)
-            operands += thing if isinstance(thing, tuple) else [self.as_value(thing, part)]
+            if isinstance(thing, tuple):
+                operands += thing
+            else:
+                operands.append(self.as_value(thing, part))
         return (storage, *self.locate(node, storage, operands, mask), operands)
 
     def locate(
@@ -737,26 +743,34 @@ class Machine:
                 f"gives {counted(len(operands), 'index', 'es')} to {memory.name}, which has "
                 f"{counted(len(memory.shape), 'dimension')}; give one for each"
             )
+        key = (id(memory), mask, *[(v.data.dtype, v.data.tobytes()) for v in operands])
+        known = self.launch.places.get(key)
+        if known is not None:
+            return known, mask
         lanes = lanes_of(mask)
-        element = np.zeros(LANES, np.int64)
-        bad: NDArray[np.bool_] | None = None
+        element: Any = 0
+        bad = 0
+        right = True
         for operand, size, stride in zip(operands, memory.shape, memory.strides, strict=True):
             self.whole(operand, "an index", node)
             index = operand.data.astype(np.int64, copy=False)
-            wrong = ((index < 0) | (index >= size)) & lanes
-            if wrong.any():
+            wrong = (index.view(np.uint64) >= size) & lanes  # a negative one is far beyond
+            if _values.some(wrong):
+                right = False
                 behind = wrong & (index < 0) & (index >= -size)
                 if behind.any():
                     self.index_problem("negative_index", mask_of(behind), storage, operands)
                     index = np.where(behind, index + size, index)
                     wrong = wrong & ~behind
-                bad = wrong if bad is None else bad | wrong
+                bad |= mask_of(wrong)
             element = element + index * stride
-        ok = mask
-        if bad is not None and bad.any():
-            ok = mask & ~mask_of(bad)
-            self.index_problem("out_of_bounds", mask & ~ok, storage, operands)
-        return (np.where(lanes_of(ok), element, -1) if ok != ALL else element), ok
+        ok = mask & ~bad
+        if bad:
+            self.index_problem("out_of_bounds", bad, storage, operands)
+        elements: NDArray[np.int64] = np.where(lanes_of(ok), element, -1) if ok != ALL else element
+        if right:
+            self.launch.keep_place(key, elements)
+        return elements, ok
 
     def index_problem(self, kind: str, lanes: int, storage: Storage, operands: list[Value]) -> None:
         """Report an index that is not in its array."""
@@ -800,27 +814,26 @@ class Machine:
         dst: str | None,
     ) -> Value:
         """Load each lane's element."""
-        lanes = lanes_of(ok)
-        dtype = storage.flat.dtype
-        data = np.zeros(LANES, dtype)
         if ok:
-            at: Any = elements[lanes]
-            if storage.memory.space == "local":
-                at = (np.flatnonzero(lanes), at)
-            data[lanes] = storage.flat[at]
+            at = places(storage, elements, ok)
+            data = storage.flat[at]
+            if ok != ALL:
+                data, found = np.zeros(LANES, data.dtype), data
+                data[lanes_of(ok)] = found
             if storage.written is not None:
-                fresh = ~storage.written[at]
-                if fresh.any():
-                    which = np.flatnonzero(lanes)[fresh]
+                written = storage.written[at]
+                if not _values.every(written):
+                    which = np.flatnonzero(lanes_of(ok))[~written]
                     first = storage.memory.element(int(elements[which[0]]))
                     self.problem(
                         "uninitialised", mask_of(np.isin(np.arange(LANES), which)),
                         f"reads {first} before it is written", storage.memory.name,
                         storage.memory.index(int(elements[which[0]])),
                     )  # fmt: skip
+        else:
+            data = np.zeros(LANES, storage.flat.dtype)
         register = dst or self.launch.register(node)
-        name = {"global": "LDG", "shared": "LDS", "local": "LDL"}[storage.memory.space]
-        text = f"{name} {register}, {self.launch.text(node)}"
+        text = f"{_LOADS[storage.memory.space]} {register}, {self.launch.text(node)}"
         self.issue("load", text, mask, register, operands, data, storage, elements)
         return Value(data, register)
 
@@ -840,17 +853,13 @@ class Machine:
         mask: int,
     ) -> None:
         """Store each lane's value into the element found for it."""
-        lanes = lanes_of(ok)
         data = value.data.astype(storage.flat.dtype)
         if ok:
-            at: Any = elements[lanes]
-            if storage.memory.space == "local":
-                at = (np.flatnonzero(lanes), at)
-            storage.flat[at] = data[lanes]
+            at = places(storage, elements, ok)
+            storage.flat[at] = data if ok == ALL else data[lanes_of(ok)]
             if storage.written is not None:
                 storage.written[at] = True
-        name = {"global": "STG", "shared": "STS", "local": "STL"}[storage.memory.space]
-        text = f"{name} {self.launch.text(node)}, {shown(value)}"
+        text = f"{_STORES[storage.memory.space]} {self.launch.text(node)}, {shown(value)}"
         self.issue("store", text, mask, None, [*operands, value], data, storage, elements)
 
     # --- names with dots, and calls ------------------------------------------------------------------------
@@ -860,7 +869,7 @@ class Machine:
         found = self.callee(node, frame)
         if isinstance(found, str) and found.startswith("cuda."):
             return self.place_of_thread(found, node)
-        if isinstance(found, bool | int | float | np.integer | np.floating):
+        if isinstance(found, _NUMBERS):
             return constant(found)
         if found is not None:
             raise self.error(f"uses {ast.unparse(node)}, which is no number")
@@ -926,6 +935,7 @@ class Machine:
                 found = getattr(base, node.attr, None)
                 if found is None:
                     raise self.error(f"uses {ast.unparse(node)}, which {base.__name__} does not have")
+                found = None if isinstance(found, str) else _warp.cuda_name(found) or found
         self.launch.callees[key] = found
         return found
 
@@ -1063,9 +1073,7 @@ class Machine:
             return self.warp_function(name, node, mask, frame, dst)
         if name == "fma" and len(node.args) == 3:
             args = [self.value(e, mask, frame) for e in node.args]
-            data = _values.operate(
-                ast.Add(), _values.operate(ast.Mult(), args[0].data, args[1].data), args[2].data
-            )
+            data = _values.operate(_PLUS, _values.operate(_TIMES, args[0].data, args[1].data), args[2].data)
             return self.computed(node, prefix(data.dtype) + "FMA", mask, args, data, dst)
         return refuse(frame.source.name, node, f"{path}(...)", _warp.instead(name))
 
@@ -1255,6 +1263,13 @@ def low(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
 
 
+def places(storage: Storage, elements: NDArray[np.int64], ok: int) -> Any:
+    """Return where in a storage the lanes of `ok` find their elements; each has a local array of its own."""
+    lanes = lanes_of(ok)
+    at = elements if ok == ALL else elements[lanes]
+    return (np.flatnonzero(lanes), at) if storage.memory.space == "local" else at
+
+
 def instead_of(function: Any, name: str) -> str:
     """Return what to write instead of a function that is not traced."""
     if function is builtins.print:
@@ -1274,7 +1289,12 @@ def instead_of(function: Any, name: str) -> str:
 
 def prefix(dtype: np.dtype[Any]) -> str:
     """Return the letter that names a type in an instruction."""
-    return {("f", 2): "H", ("f", 4): "F", ("f", 8): "D"}.get((dtype.kind, dtype.itemsize), "I")
+    return _LETTERS.get((dtype.kind, dtype.itemsize), "I")
+
+
+def multiplies(side: Any) -> bool:
+    """Tell whether one side of a sum is a product."""
+    return type(side) is ast.BinOp and type(side.op) is ast.Mult
 
 
 def conversion(before: np.dtype[Any], after: np.dtype[Any]) -> str:
@@ -1286,5 +1306,4 @@ def shown(value: Value) -> str:
     """Return an operand as a listing shows it."""
     if value.register is not None:
         return value.register
-    number = value.data[0].item()
-    return repr(number) if (value.data == value.data[0]).all() else "a constant per lane"
+    return repr(value.data[0].item()) if _values.even(value.data) else "a constant per lane"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,29 @@ def lanes_of(mask: int) -> NDArray[np.bool_]:
 
 def mask_of(lanes: NDArray[np.bool_]) -> int:
     """Return 32 booleans as a mask."""
-    return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
+    return _mask_of_bytes(lanes.tobytes())
+
+
+@functools.lru_cache(maxsize=2**14)
+def _mask_of_bytes(lanes: bytes) -> int:
+    """Return 32 bytes of 0 or 1 as a mask: the same few masks come back all the time."""
+    bits = np.packbits(np.frombuffer(lanes, np.bool_), bitorder="little")
+    return int.from_bytes(bits.tobytes(), "little")
+
+
+def some(lanes: NDArray[np.bool_]) -> bool:
+    """Tell whether any of some booleans holds; of so few, Python's own search is the fastest."""
+    return b"\1" in lanes.tobytes()
+
+
+def every(lanes: NDArray[np.bool_]) -> bool:
+    """Tell whether all of some booleans hold."""
+    return b"\0" not in lanes.tobytes()
+
+
+def even(lanes: Lanes) -> bool:
+    """Tell whether all lanes hold the same bits."""
+    return lanes.tobytes() == lanes[:1].tobytes() * len(lanes)
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,6 +63,18 @@ class Value:
 
 def constant(number: Any) -> Value:
     """Return a number that is the same in all lanes: int64 or float64 unless it has a type of its own."""
+    if type(number) is int:
+        return _whole(number)
+    return _constant(number)
+
+
+@functools.lru_cache(maxsize=2**12)
+def _whole(number: int) -> Value:
+    """Return a plain whole number in all lanes; kernels have few, and read them often."""
+    return _constant(number)
+
+
+def _constant(number: Any) -> Value:
     if isinstance(number, int) and not -(2**63) <= number < 2**63:
         raise ValueError(
             f"A number of the kernel takes {number.bit_length() + 1} bits with its sign, but it computes "
@@ -62,6 +96,7 @@ def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
 
 
+@functools.lru_cache(maxsize=2**8)
 def joint_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     """Return the type of `a` (op) `b`: integers widen to 64 bits, mixed signs are signed, floats as NumPy."""
     if "f" not in (a.kind, b.kind):
@@ -87,7 +122,8 @@ _ARITHMETIC: dict[type[ast.operator], Any] = {
     ast.LShift: np.left_shift,
     ast.RShift: np.right_shift,
 }
-_INTEGERS_ONLY = (ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift, ast.RShift)
+_SHIFTS = (ast.LShift, ast.RShift)
+_INTEGERS_ONLY = (ast.BitAnd, ast.BitOr, ast.BitXor, *_SHIFTS)
 _COMPARISONS: dict[type[ast.cmpop], Any] = {
     ast.Eq: np.equal,
     ast.NotEq: np.not_equal,
@@ -108,16 +144,21 @@ def operate(op: ast.operator, a: Lanes, b: Lanes) -> Lanes:
     if kind in _INTEGERS_ONLY:
         if "f" in (a.dtype.kind, b.dtype.kind):
             raise TypeError(f"{SYMBOLS[kind]} needs integers")
-        if a.dtype.kind == b.dtype.kind == "b" and kind not in (ast.LShift, ast.RShift):
+        if a.dtype.kind == b.dtype.kind == "b" and kind not in _SHIFTS:
             return _computed(_ARITHMETIC[kind](a, b))
     if kind is ast.Pow:
         return _power(a, b)
-    dtype = _wide(a.dtype) if kind in (ast.LShift, ast.RShift) else joint_type(a.dtype, b.dtype)
+    dtype = _wide(a.dtype) if kind in _SHIFTS else joint_type(a.dtype, b.dtype)
     if kind is ast.Div:
         if dtype.kind != "f":
             dtype = np.dtype(np.float64)
-        return _computed(np.true_divide(a.astype(dtype, copy=False), b.astype(dtype, copy=False)))
-    return _computed(_ARITHMETIC[kind](a.astype(dtype, copy=False), b.astype(dtype, copy=False)))
+        return _computed(np.true_divide(_as(a, dtype), _as(b, dtype)))
+    return _computed(_ARITHMETIC[kind](_as(a, dtype), _as(b, dtype)))
+
+
+def _as(lanes: Lanes, dtype: np.dtype[Any]) -> Lanes:
+    """Return lanes in a type, the same ones where they are in it."""
+    return lanes if lanes.dtype is dtype else lanes.astype(dtype, copy=False)
 
 
 def _computed(result: Any) -> Lanes:
@@ -138,7 +179,7 @@ def _power(a: Lanes, b: Lanes) -> Lanes:
 def compare(op: ast.cmpop, a: Lanes, b: Lanes) -> Lanes:
     """Return the 32 booleans of a comparison."""
     dtype = unified(a.dtype, b.dtype)
-    return _computed(_COMPARISONS[type(op)](a.astype(dtype, copy=False), b.astype(dtype, copy=False)))
+    return _computed(_COMPARISONS[type(op)](_as(a, dtype), _as(b, dtype)))
 
 
 def negate(op: ast.unaryop, a: Lanes) -> Lanes:
@@ -154,6 +195,30 @@ def negate(op: ast.unaryop, a: Lanes) -> Lanes:
     if a.dtype.kind == "f":
         raise TypeError("~ needs an integer")
     return ~a
+
+
+# --- loops -------------------------------------------------------------------------------------------------
+
+_EVERY, _NONE = np.ones(LANES, np.bool_), np.zeros(LANES, np.bool_)
+_FAR = 2**31  # a loop that stays below counts without leaving 64 bits
+
+
+def trips(start: Lanes, stop: Lanes, step: Lanes) -> Iterator[tuple[Lanes, NDArray[np.bool_]]]:
+    """Yield what each lane's ``range(start, stop, step)`` has come to, and in which lanes it goes on.
+
+    Where all lanes count alike, as they mostly do, the numbers are those that constants are made of.
+    """
+    bounds = [int(bound[0]) for bound in (start, stop, step)]
+    if all(map(even, (start, stop, step))) and max(map(abs, bounds)) < _FAR:
+        counted = range(*bounds)
+        for number in counted:
+            yield constant(number).data, _EVERY
+        yield constant(bounds[0] + len(counted) * bounds[2]).data, _NONE
+        return
+    now: Lanes = start.astype(np.int64)
+    while True:
+        yield now, np.where(step > 0, now < stop, now > stop)
+        now = now + step
 
 
 # --- functions ---------------------------------------------------------------------------------------------
@@ -222,8 +287,4 @@ def cast(a: Lanes, to: str) -> Lanes:
 def extreme(name: str, a: Lanes, b: Lanes) -> Lanes:
     """Return ``min(a, b)`` or ``max(a, b)``."""
     dtype = unified(a.dtype, b.dtype)
-    return _computed(
-        (np.minimum if name == "min" else np.maximum)(
-            a.astype(dtype, copy=False), b.astype(dtype, copy=False)
-        )
-    )
+    return _computed((np.minimum if name == "min" else np.maximum)(_as(a, dtype), _as(b, dtype)))
