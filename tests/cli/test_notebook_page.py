@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,39 @@ def test_a_notebook_becomes_a_page_of_its_own(tmp_path: Path, capsys: pytest.Cap
     assert 'href="https://example.org/x.ipynb"' in page  # a link that a reader may follow stays as it is
     assert list(find_loads(page)) == []
     assert path.read_bytes() == before
+
+
+class Folds(HTMLParser):
+    """Texts by whether they stand inside a closed fold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depth, self.inside, self.outside = 0, "", ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag != "details" or not attrs, "a fold is closed at first"
+        self.depth += tag == "details"
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= tag == "details"
+
+    def handle_data(self, data: str) -> None:
+        if self.depth:
+            self.inside += data
+        else:
+            self.outside += data
+
+
+def test_a_folded_answer_is_folded_on_the_page_too(tmp_path: Path) -> None:
+    answers = "\n\n".join(
+        f"{n}. Ask.\n\n<details><summary>Answer</summary>\n\nIt is `secret {n}`.\n\n</details>"
+        for n in (1, 2)
+    )
+    path = write_notebook(tmp_path / "lesson.ipynb", f"# Exercises\n\n{answers}\n\nAnd on.")
+    folds = Folds()
+    folds.feed(notebook_page(path))
+    assert "secret 1" in folds.inside and "secret 2" in folds.inside and folds.depth == 0
+    assert "secret" not in folds.outside and "And on." in folds.outside and "Ask." in folds.outside
 
 
 def test_a_cell_that_raises_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

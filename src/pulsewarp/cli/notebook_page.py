@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import importlib
 import json
@@ -135,9 +136,26 @@ def _body(notebook: Any, source: Path) -> str:
     # "basic" is the notebook alone: the full templates pull require.js, MathJax and more from the network.
     exporter = nbconvert.HTMLExporter(template_name="basic", embed_images=True)
     body, _ = exporter.from_notebook_node(
-        notebook, resources={"metadata": {"path": str(source.resolve().parent)}}
+        _with_folds_as_comments(notebook), resources={"metadata": {"path": str(source.resolve().parent)}}
+    )
+    body = re.sub(r"<!--fold:(.*?)-->", r"<details><summary>\1</summary>", body).replace(
+        "<!--folded-->", "</details>"
     )
     return re.sub(r'(href="(?![a-z]+:)[^"#]*)\.ipynb(["#])', r"\1.html\2", body)
+
+
+def _with_folds_as_comments(notebook: Any) -> Any:
+    """Return the notebook with its folded answers between comments.
+
+    Where images are embedded, nbconvert parses each piece of HTML by itself, which closes a fold before the
+    answer that stands in it; a comment has no end to be closed.
+    """
+    held = copy.deepcopy(notebook)
+    for cell in held.cells:
+        if cell.cell_type == "markdown":
+            opened = re.sub(r"<details>\s*<summary>(.*?)</summary>", r"<!--fold:\1-->", cell.source)
+            cell.source = opened.replace("</details>", "<!--folded-->")
+    return held
 
 
 def _title(notebook: Any, source: Path) -> str:
