@@ -91,6 +91,11 @@ result until 12, and has 6 FFMA to go.'
     trace: WarpTrace
     rounds: tuple[BarrierRound, ...]
 
+    @property
+    def cycles(self) -> int:
+        """Cycles of the run."""
+        return self.trace.cycles
+
     @cached_property
     def blocks(self) -> tuple[int, ...]:
         """The blocks of the trace, in order."""
@@ -257,9 +262,46 @@ result until 12, and has 6 FFMA to go.'
         """
         checks = [self._everybody_comes(), self._nobody_early(), self._stands_between()]
         if cycle is not None:
-            t = _checks.whole_number("cycle", cycle, least=0, most=self.trace.cycles - 1)
-            checks.append(self._counts_at(t))
+            checks.append(self.verify_frame(cycle))
         return Report(tuple(checks))
+
+    def verify_frame(self, cycle: int) -> Check:
+        """Count the threads at barriers in one cycle again, warp by warp from their programs.
+
+        Parameters
+        ----------
+        cycle : int
+            Cycle from 0.
+
+        Returns
+        -------
+        Check
+            The one that `verify` adds for a cycle.
+
+        Raises
+        ------
+        ValueError
+            When the trace has no such cycle.
+
+        Examples
+        --------
+        >>> from pulsewarp import simt
+        >>> simt.barriers(simt.simulate([simt.chain_and_barrier(3, 2)] * 8)).verify_frame(3).passed
+        True
+        """
+        t = _checks.whole_number("cycle", cycle, least=0, most=self.cycles - 1)
+        trace, held = self.trace, 0
+        for w, program in enumerate(trace.programs):
+            pc = int(trace.pc[t, w])
+            standing = trace.state[t, w] == BARRIER
+            arriving = trace.state[t, w] == ISSUES and program[pc].unit == "bar"
+            if standing or arriving:
+                held += program[pc - int(standing)].lanes
+        counts = int(self.arrived[t].sum())
+        says = (
+            f"In cycle {t} {counted(held, 'thread')} of the programs stand at a barrier, {counts} are shown."
+        )
+        return Check("threads at barriers", held == counts, says)
 
     # ------------------------------------------------------------------------------------------- words
 
@@ -460,21 +502,6 @@ result until 12, and has 6 FFMA to go.'
         says = f"{int(wanted.sum())} warp-cycles lie between arrivals and openings, "
         says += f"{int((self.trace.state == BARRIER).sum())} are {STATES[BARRIER]!r} in the trace."
         return Check("waits in between", same, says)
-
-    def _counts_at(self, t: int) -> Check:
-        """Count the threads at the barriers again, warp by warp from their programs."""
-        trace, held = self.trace, 0
-        for w, program in enumerate(trace.programs):
-            pc = int(trace.pc[t, w])
-            standing = trace.state[t, w] == BARRIER
-            arriving = trace.state[t, w] == ISSUES and program[pc].unit == "bar"
-            if standing or arriving:
-                held += program[pc - int(standing)].lanes
-        counts = int(self.arrived[t].sum())
-        says = (
-            f"In cycle {t} {counted(held, 'thread')} of the programs stand at a barrier, {counts} are shown."
-        )
-        return Check("threads at barriers", held == counts, says)
 
     def __repr__(self) -> str:
         opened = sum(one.opens is not None for one in self.rounds)

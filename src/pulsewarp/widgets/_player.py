@@ -19,10 +19,8 @@ another, `reply`: traits, not messages, because they work in every host.
 from __future__ import annotations
 
 import html
-import inspect
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -41,8 +39,6 @@ _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 MOST_BYTES_VERIFIED = 2**20
 #: A page brings the check of every single frame of a run with so many cycles, and so many bytes of text.
 MOST_CYCLES_VERIFIED, MOST_BYTES_OF_FRAMES = 256, 2**16
-#: Those checks hold no display up longer than this, in seconds of the processor: others' work must not count.
-MOST_SECONDS_OF_FRAMES = 1.0
 
 
 @runtime_checkable  # the type checks of the tests ask for it
@@ -136,8 +132,8 @@ class Player(Scene):
         What the reader is asked to do, one sentence; the scene shows it under its rule.
     shows : optional
         The trace shown, or several by name. Where one has a method ``verify`` (the checks of a run, as a
-        report), the scene has a button that asks for it; where that takes a ``cycle``, the frame is
-        checked too.
+        report), the scene has a button that asks for it; where it has ``cycles`` and ``verify_frame``
+        (the check of one cycle), the frame is checked too.
     """
 
     trace = traitlets.Unicode().tag(sync=True)
@@ -219,10 +215,10 @@ class Player(Scene):
 
         A field has ``name``, ``label``, ``kind`` ("matrix", "whole", "choice", "switch", "lanes", "text",
         "code") and ``value``, a choice also ``choices`` (pairs of value and label), a whole number ``least``
-        and ``most``, any of them a ``note``, a text ``wide``. `run` takes the values by name, texts as they were typed, and
-        returns ``{"done": sentence}``, or ``{"error": sentence, "field": name}``; with ``"problem"`` instead
-        of ``"error"`` the run is shown all the same. ``"line"`` says which line of a code field is meant. A
-        view takes the fields that are there when it opens.
+        and ``most``, any of them a ``note``, a text ``wide``. `run` takes the values by name, texts as they
+        were typed, and returns ``{"done": sentence}``, or ``{"error": sentence, "field": name}``; with
+        ``"problem"`` instead of ``"error"`` the run is shown all the same. ``"line"`` says which line of a
+        code field is meant. A view takes the fields that are there when it opens.
         """
         self.answer("own", lambda request: run(request.get("values") or {}))
         self.options = {
@@ -251,20 +247,12 @@ class Player(Scene):
         cycle = _checks.whole_number("cycle", request.get("cycle"), least=0, most=self._cycles - 1)
         return {"report": self._report(cycle)}
 
-    def _report(self, cycle: int | None = None) -> list[list[Any]]:
+    def _report(self, frame: int | None = None) -> list[list[Any]]:
         """Return the checks of what is shown as rows of name, whether it holds, and its sentence."""
-        if cycle is not None:
-            cycle += self._first_cycle
-        rows = []
-        for name, trace in self._verified.items():
-            shown: tuple[Finding, ...] = (
-                trace.verify().checks
-                if cycle is None or not _takes_cycle(trace)
-                else trace.verify(cycle=min(cycle, trace.cycles - 1)).checks
-            )
-            lead = f"{name}: " if name else ""
-            rows += [[lead + check.name, check.passed, check.says] for check in shown]
-        return rows
+        rows = [
+            _row(name, check) for name, trace in self._verified.items() for check in trace.verify().checks
+        ]
+        return rows if frame is None else rows + self._frame_alone(frame)
 
     def _written_report(self) -> dict[str, Any]:
         """Return what a page knows of its run without a kernel: the report made while it is written.
@@ -280,32 +268,25 @@ class Player(Scene):
                 "trace.verify() checks it."
             }
         written: dict[str, Any] = {"run": self._report(), "frames": {}}
-        if any(_takes_cycle(trace) for trace in self._verified.values()):
+        if any(map(_has_frames, self._verified.values())):
             if self._cycles <= MOST_CYCLES_VERIFIED and len(self.trace) <= MOST_BYTES_OF_FRAMES:
-                written["frames"] = self._written_frames(written["run"])
-            if not written["frames"]:
+                written["frames"] = {t: self._frame_alone(t) for t in range(self._cycles)}
+            else:
                 written["no_frames"] = "Of a run this long, single frames are checked by a kernel only."
         return written
 
-    def _written_frames(self, run: list[list[Any]]) -> dict[int, list[list[Any]]]:
-        """Return the checks of each frame beside those of the run; none where they would take too long."""
-        frames: dict[int, list[list[Any]]] = {}
-        end = time.process_time() + MOST_SECONDS_OF_FRAMES
-        for t in range(self._cycles):
-            if time.process_time() > end:
-                return {}
-            frames[t] = self._frame_alone(t, run)
-        return frames
+    def _frame_alone(self, frame: int) -> list[list[Any]]:
+        """Return the rows of a frame by itself, one for each trace that can check a cycle."""
+        cycle = self._cycle_of(frame)
+        return [
+            _row(name, trace.verify_frame(min(cycle, trace.cycles - 1)))
+            for name, trace in self._verified.items()
+            if _has_frames(trace)
+        ]
 
-    def _frame_alone(self, t: int, run: list[list[Any]]) -> list[list[Any]]:
-        """Return the rows of the report of frame `t` that are not those of the run."""
-        if not all(hasattr(trace, "verify_frame") for trace in self._verified.values()):
-            return [row for row in self._report(t) if row not in run]
-        rows = []
-        for name, trace in self._verified.items():
-            check = trace.verify_frame(min(t + self._first_cycle, trace.cycles - 1))
-            rows.append([f"{name}: {check.name}" if name else check.name, check.passed, check.says])
-        return rows
+    def _cycle_of(self, frame: int) -> int:
+        """Return the cycle of the trace that a frame shows."""
+        return frame + self._first_cycle
 
     def _page_state(self) -> dict[str, Any]:
         return {
@@ -353,8 +334,12 @@ def _verifiable(shows: object) -> dict[str, Any]:
     return {name: trace for name, trace in traces.items() if callable(getattr(trace, "verify", None))}
 
 
-def _takes_cycle(trace: Any) -> bool:
-    return "cycle" in inspect.signature(trace.verify).parameters
+def _has_frames(trace: Any) -> bool:
+    return callable(getattr(trace, "verify_frame", None))
+
+
+def _row(name: str, check: Finding) -> list[Any]:
+    return [f"{name}: {check.name}" if name else check.name, check.passed, check.says]
 
 
 def _without_none(options: Mapping[str, Any]) -> dict[str, Any]:

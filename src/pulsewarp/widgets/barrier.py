@@ -113,7 +113,7 @@ class BarrierPlayer(HidingPlayer):
                 "future": _checks.choice("future", future, FUTURES),
             },
             task=_task(self._runs) if task is None else task,
-            shows={name: _Checked(run) for name, run in self._runs.items()},
+            shows=self._runs,
         )
 
     def __repr__(self) -> str:
@@ -123,13 +123,6 @@ class BarrierPlayer(HidingPlayer):
             for name, run in self._runs.items()
         )
         return f"BarrierPlayer({'; '.join(told)})"
-
-
-class _Checked:
-    """A run whose checks know how long it is, as a scene's button asks for."""
-
-    def __init__(self, run: simt.Barriers) -> None:
-        self.cycles, self.verify = run.trace.cycles, run.verify
 
 
 def _checked(traces: simt.WarpTrace | Mapping[str, simt.WarpTrace]) -> dict[str, simt.Barriers]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
-from pulsewarp._report import Report
+from pulsewarp._report import Check, Report
 from pulsewarp._text import counted
 from pulsewarp.simt._instruction import Instruction
 from pulsewarp.simt._states import ISSUES
@@ -479,8 +479,27 @@ class TiledTrace:
         """
         if cycle is None:
             return self._verified
-        t = _checks.whole_number("cycle", cycle, least=0, most=self.cycles - 1)
-        return Report((*self._verified.checks, self._recount.check(t)))
+        return Report((*self._verified.checks, self.verify_frame(cycle)))
+
+    def verify_frame(self, cycle: int) -> Check:
+        """Count units, stages and sums of one cycle again, and nothing of the whole run.
+
+        Parameters
+        ----------
+        cycle : int
+            Cycle from 0.
+
+        Returns
+        -------
+        Check
+            The one that `verify` adds for a cycle.
+
+        Raises
+        ------
+        ValueError
+            When the run has no such cycle.
+        """
+        return self._recount.check(_checks.whole_number("cycle", cycle, least=0, most=self.cycles - 1))
 
     @cached_property
     def _recount(self) -> Recount:
