@@ -7,6 +7,7 @@ import { comparison, curves } from "./kit/compare.js";
 import { h, s, set, write } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { firstCycle, tickStep } from "./kit/timeline.js";
 
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
 /** @typedef {ReturnType<typeof readRuns>[number]} Run */
@@ -112,23 +113,6 @@ export function layout(runs, width, letters) {
     width, narrow, label, plot, scale, lane, box, blocks, cycles, small: narrow || letters > 8 ? 11 : 12,
     span: fits ? cycles : plot / scale, axis: y + 2, height: y + 20,
   };
-}
-
-/**
- * The first cycle in the picture. It moves in jumps of half a window, so that between jumps only the line moves.
- * @param {Layout} at @param {number} cycle
- */
-export function firstCycle(at, cycle) {
-  const half = at.span / 2;
-  return Math.max(0, Math.min(Math.floor(cycle / half) * half - half / 2, at.cycles - at.span));
-}
-
-/** Round cycles for the axis. @param {Layout} at @returns {number} */
-function tickStep(at) {
-  const room = at.narrow ? 62 : 84;
-  let step = 1;
-  for (let i = 0; step * at.scale < room; i++) step = [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
-  return step;
 }
 
 // ------------------------------------------------------------------------------------------------ draw
@@ -438,7 +422,7 @@ export default {
           show({ cycle: f, selected }) {
             if (!still) shown = f;
             const t = time[f];
-            const first = firstCycle(at, t);
+            const first = firstCycle({ count: at.span, cycles: at.cycles }, t);
             const here = at.label + (t - first) * at.scale;
             for (const group of [moving, over]) set(group, { transform: `translate(${(at.label - first * at.scale).toFixed(2)} 0)` });
             set(future, { x: here.toFixed(2), width: Math.max(0, at.label + at.plot + 2 - here).toFixed(2) });
@@ -446,7 +430,7 @@ export default {
             const room = `cycle ${number(t)}`.length * 3.6; // half of what the label takes at 12 px
             set(nowText, { x: Math.max(at.label, Math.min(here, at.width - room)).toFixed(1), y: 13 });
             write(nowText, `cycle ${number(t)}`);
-            const step = tickStep(at);
+            const step = tickStep(at.scale, at.narrow ? 62 : 84);
             if (ticks.getAttribute("data-first") !== `${first} ${at.width}`) {
               set(ticks, { "data-first": `${first} ${at.width}` });
               const marks = [];

@@ -7,6 +7,7 @@ import { comparison, curves } from "./kit/compare.js";
 import { h, set } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { tickStep } from "./kit/timeline.js";
 
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
 /** @typedef {ReturnType<typeof readRuns>[number]} Run */
@@ -129,13 +130,6 @@ export function under(at, runs, x, y) {
   return null;
 }
 
-/** Round cycles for the axis. @param {Layout} at */
-function tickStep(at) {
-  let step = 1;
-  for (let i = 0; (step * at.plot) / at.cycles < (at.narrow ? 70 : 90); i++) step = [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
-  return step;
-}
-
 // ------------------------------------------------------------------------------------------------ draw
 
 /** @param {Element} node */
@@ -238,7 +232,7 @@ function drawTime(to, at, runs, palette) {
   });
   to.font = `12px ${palette.sans}`;
   to.fillStyle = palette.muted;
-  const step = tickStep(at);
+  const step = tickStep(at.plot / at.cycles, at.narrow ? 70 : 90);
   for (let tick = 0; tick <= at.cycles; tick += step) {
     const x = across(at, tick);
     to.textAlign = x > at.width - 24 ? "right" : x < at.label + 12 ? "left" : "center";

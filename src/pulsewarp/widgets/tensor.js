@@ -9,6 +9,7 @@ import { comparison } from "./kit/compare.js";
 import { h, s, set, write } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { firstCycle, tickStep } from "./kit/timeline.js";
 
 /** @typedef {import("./kit/wire.js").Packed} Packed */
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
@@ -247,23 +248,6 @@ function fragmentLayout({ a, b, c }, width) {
   };
 }
 
-/**
- * The first cycle in the picture. It moves in jumps of half a window, so that between jumps only the line moves.
- * @param {Layout} at @param {number} t
- */
-export function firstCycle(at, t) {
-  const half = at.span / 2;
-  return Math.max(0, Math.min(Math.floor(t / half) * half - half / 2, at.cycles - at.span));
-}
-
-/** Round cycles for the axis. @param {Layout} at @returns {number} */
-function tickStep(at) {
-  const room = at.narrow ? 56 : 70;
-  let step = 1;
-  for (let i = 0; step * at.scale < room; i++) step = [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
-  return step;
-}
-
 // ------------------------------------------------------------------------------------------------ draw
 
 /** @param {number} x @param {number} y @param {number} wide @param {number} high @param {string} kind class of the mark */
@@ -386,7 +370,7 @@ function axis(into, at, first) {
   const known = `${first} ${at.width}`;
   if (into.getAttribute("data-first") === known) return;
   set(into, { "data-first": known });
-  const step = tickStep(at);
+  const step = tickStep(at.scale, at.narrow ? 56 : 70);
   const marks = [];
   for (let tick = Math.ceil(first / step) * step; tick <= first + at.span; tick += step) {
     const x = at.label + (tick - first + 0.5) * at.scale;
@@ -695,7 +679,7 @@ export default {
           show({ cycle: f, selected }) {
             const t = time[f];
             const { l, run, e } = chosen(f, selected);
-            const first = firstCycle(at, t);
+            const first = firstCycle({ count: at.span, cycles: at.cycles }, t);
             const x = (/** @type {number} */ cycle) => at.label + (cycle - first) * at.scale;
             const here = Math.min(x(t + 0.5), at.label + at.plot);
             for (const group of [moving, over]) set(group, { transform: `translate(${(at.label - first * at.scale).toFixed(2)} 0)` });

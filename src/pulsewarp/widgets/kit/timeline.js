@@ -13,7 +13,13 @@ export function firstCycle({ count, cycles }, cycle) {
   return Math.max(0, Math.min(first, cycles - count));
 }
 
-/** @param {number} cell width of a cycle @returns {number} cycles between two labelled ticks */
-export function tickStep(cell) {
-  return [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((step) => step * cell >= 42) ?? 1000;
+/**
+ * Cycles between two labelled ticks, a round number of them.
+ * @param {number} cell width of a cycle @param {number} [room] what a label takes, with air around it
+ * @returns {number}
+ */
+export function tickStep(cell, room = 42) {
+  let step = 1;
+  for (let i = 0; step * cell < room; i++) step = [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
+  return step;
 }
