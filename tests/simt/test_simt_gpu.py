@@ -63,6 +63,13 @@ def test_a_number_that_differs_is_named_and_rounding_is_not() -> None:
     assert run(out=[2, 2, 2.000001]).compare(added()) == "a GPU left the same numbers as the trace in out."
 
 
+def test_a_kernel_without_arrays_and_the_trace_of_another_launch_have_nothing_to_compare() -> None:
+    assert run().compare(added()) == "There is nothing to compare: the kernel takes no array."
+    for other in (run(y=[1], z=[2]), run(out=[2, 2, 2, 2])):
+        with pytest.raises(ValueError, match="trace the same launch"):
+            other.compare(added())
+
+
 @pytest.mark.parametrize("missing", ["installed", "GPU"])
 def test_where_nothing_can_run_it_no_result_is_made_up(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if missing == "installed":

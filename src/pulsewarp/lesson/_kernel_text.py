@@ -47,23 +47,29 @@ def write_kernel(kernel: Callable[..., Any]) -> str:
         FunctionType,
         "pass a function written with def, or text",
     )
+    numbers: dict[str, int | float] = {}
+    texts: dict[FunctionType, str] = {}
+    _write(function, numbers, texts)
+    first = ["\n".join(f"{name} = {value!r}" for name, value in numbers.items())] if numbers else []
+    return "\n\n".join([*first, *texts.values()]).strip() + "\n"
+
+
+def _write(function: FunctionType, numbers: dict[str, int | float], texts: dict[FunctionType, str]) -> None:
+    """Add a function's text behind those of the functions that it uses, each once, and its constants."""
     try:
         text = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
         raise ValueError(
             f"The source of {function.__name__} cannot be read; write it in a cell, or pass its text."
         ) from None
+    texts[function] = ""  # so that functions that use each other come to an end
     used = {name: function.__globals__.get(name) for name in function.__code__.co_names}
-    numbers = [f"{name} = {value!r}" for name, value in used.items() if type(value) in (int, float)]
-    helpers = [
-        write_kernel(value)
-        for value in used.values()
-        if isinstance(value, FunctionType)
-        and value.__module__ == function.__module__
-        and value is not function
-    ]
-    without_notes = "\n".join(line.split("  # type: ignore")[0].rstrip() for line in text.splitlines())
-    return "\n\n".join([*(["\n".join(numbers)] if numbers else []), *helpers, without_notes]).strip() + "\n"
+    numbers |= {name: value for name, value in used.items() if type(value) is int or type(value) is float}
+    for value in used.values():
+        if isinstance(value, FunctionType) and value.__module__ == function.__module__ and value not in texts:
+            _write(value, numbers, texts)
+    del texts[function]
+    texts[function] = "\n".join(line.split("  # type: ignore")[0].rstrip() for line in text.splitlines())
 
 
 def read_kernel(text: str) -> FunctionType:
@@ -89,6 +95,8 @@ def read_kernel(text: str) -> FunctionType:
             f"Line {error.lineno} is no Python: {_bare(error.msg)}; compare it with the lines around it.",
             error.lineno or 0,
         ) from None
+    except (ValueError, RecursionError, MemoryError) as error:  # what else Python's own reader raises
+        raise NotReadError(f"The text cannot be read: {_bare(str(error))}; write a shorter kernel.") from None
     defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     if not defined:
         raise NotReadError(
@@ -127,9 +135,10 @@ def read_arguments(text: str, names: Mapping[str, Any]) -> tuple[Any, ...]:
     """
     try:
         tree = ast.parse(f"({text}\n)", mode="eval")
-    except SyntaxError as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
         raise NotReadError(
-            f"The arguments are no Python: {_bare(error.msg)}; write expressions with commas between them, "
+            f"The arguments are no Python: {_bare(said)}; write expressions with commas between them, "
             f"such as np.arange(64, dtype=np.float32), np.zeros(64, np.float32)."
         ) from None
     try:

@@ -233,8 +233,7 @@ def own_kernel(
     *,
     grid: int | Sequence[int] = 2,
     block: int | Sequence[int] = 64,
-    args: str
-    | Sequence[Any] = "np.arange(100, dtype=np.float32), np.ones(100, np.float32), np.zeros(100, np.float32)",
+    args: str | Sequence[Any] = FIRST_ARGUMENTS,
     exercise: KernelExercise | None = None,
     load_latency: int | None = FEW_CYCLES,
     task: str | None = None,

@@ -26,6 +26,7 @@ SECTOR_BYTES = 32
 LINE_BYTES = 128
 BANKS = 32
 WORD_BYTES = 4
+WAVEFRONT_BYTES = BANKS * WORD_BYTES
 ELEMENT_BYTES = (1, 2, 4, 8, 16)
 """Bytes that one lane may load or store with one instruction."""
 

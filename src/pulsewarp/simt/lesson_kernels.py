@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp.simt import cuda
+from pulsewarp.simt.tracing._source import beneath
 from pulsewarp.simt.tracing.result import KernelTrace
 from pulsewarp.simt.tracing.tracer import trace_kernel
 
@@ -25,6 +26,8 @@ WIDE_TILE = 32
 PADDED = WIDE_TILE + 1  # an array's shape takes names and numbers, no sums
 THREADS = 128
 BINS = 16
+MOST_SIDE = 4096  # of a matrix; a trace refuses launches long before
+_REMEDY = "pass a function written with def, such as simt.lesson_kernels.tiled_product"
 
 # --- one thread per element --------------------------------------------------------------------------------
 
@@ -328,7 +331,7 @@ def product(kernel: Callable[..., Any] = tiled_product, *, m: int = 32, k: int =
     kernel : function
         `naive_product` or `tiled_product`.
     m, k, n : int
-        Sizes, at least 1.
+        Sizes.
 
     Returns
     -------
@@ -337,7 +340,7 @@ def product(kernel: Callable[..., Any] = tiled_product, *, m: int = 32, k: int =
     Raises
     ------
     ValueError
-        For a size below 1.
+        For a size below 1 or above 4,096.
 
     Examples
     --------
@@ -345,8 +348,8 @@ def product(kernel: Callable[..., Any] = tiled_product, *, m: int = 32, k: int =
     >>> simt.lesson_kernels.product(simt.lesson_kernels.naive_product, m=4, k=4, n=4).trace()
     KernelTrace(naive_product: 1 block x 256 threads, 8 warps, 84 instructions, no problem)
     """
-    for name, size in (("m", m), ("k", k), ("n", n)):
-        _checks.whole_number(name, size)
+    _checks.instance("kernel", beneath(kernel), FunctionType, _REMEDY)
+    m, k, n = (_checks.whole_number(*side, most=MOST_SIDE) for side in (("m", m), ("k", k), ("n", n)))
     a, b = _numbers(m, k), _numbers(k, n)
     grid = (-(-n // TILE), -(-m // TILE))
     args = (a, b, np.zeros((m, n), np.float32))
@@ -362,7 +365,7 @@ def transpose(kernel: Callable[..., Any] = padded_transpose, *, rows: int = 32, 
     kernel : function
         `naive_transpose`, `tiled_transpose` or `padded_transpose`.
     rows, columns : int
-        Of the matrix, at least 1.
+        Of the matrix.
 
     Returns
     -------
@@ -371,7 +374,7 @@ def transpose(kernel: Callable[..., Any] = padded_transpose, *, rows: int = 32, 
     Raises
     ------
     ValueError
-        For a size below 1.
+        For a size below 1 or above 4,096.
 
     Examples
     --------
@@ -379,8 +382,8 @@ def transpose(kernel: Callable[..., Any] = padded_transpose, *, rows: int = 32, 
     >>> simt.lesson_kernels.transpose(rows=32, columns=64).trace()
     KernelTrace(padded_transpose: 2 blocks x 1024 threads, 64 warps, 1216 instructions, no problem)
     """
-    for name, size in (("rows", rows), ("columns", columns)):
-        _checks.whole_number(name, size)
+    _checks.instance("kernel", beneath(kernel), FunctionType, _REMEDY)
+    rows, columns = (_checks.whole_number(*s, most=MOST_SIDE) for s in (("rows", rows), ("columns", columns)))
     x = _numbers(rows, columns)
     grid = (-(-columns // WIDE_TILE), -(-rows // WIDE_TILE))
     args = (x, np.zeros((columns, rows), np.float32))

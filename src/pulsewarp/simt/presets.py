@@ -23,6 +23,7 @@ CONFIDENCE = {
     "measured": "measured on the simulator named",
 }
 MOST_WAYS = 32  # a warp's lanes cannot need more sectors or wavefronts than that at 4 bytes each
+SECTORS_PER_CYCLE = 4  # 128 bytes a cycle leave L1 and shared memory (NVIDIA developer forum, 77228)
 _SCHEDULERS = 4
 
 

@@ -868,5 +868,4 @@ def _array_text(array: NDArray[Any], memory: Memory) -> str:
     else:
         made = f"np.array([{', '.join(map(_number, array.reshape(-1)))}], {dtype})"
         made += f".reshape{array.shape}" if array.ndim > 1 else ""
-    row_major = memory.strides == tuple(int(np.prod(array.shape[a + 1 :])) for a in range(array.ndim))
-    return made if row_major or not array.size else f"np.asfortranarray({made})"
+    return made if memory.row_major or not array.size else f"np.asfortranarray({made})"

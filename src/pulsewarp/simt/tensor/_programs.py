@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pulsewarp.simt._instruction import LANES, Instruction
 from pulsewarp.simt._occupancy import occupancy
 from pulsewarp.simt.access import BankAccess, count_sectors, count_wavefronts
-from pulsewarp.simt.presets import Architecture
+from pulsewarp.simt.presets import SECTORS_PER_CYCLE, Architecture
 from pulsewarp.simt.tensor.shapes import MmaShape, fragment
 from pulsewarp.simt.tensor.staging import (
     CHUNK_BYTES,
@@ -53,7 +53,6 @@ ROLE_COLUMNS = ("kind", "tile", "stage", "row", "column", "step")
 
 MOST_INSTRUCTIONS = 2**19
 MOST_REGISTERS = 255
-_SECTORS_PER_CYCLE = 4  # 128 bytes a cycle and SM, as in presets
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,7 +350,7 @@ class _Writer:
         stage = self._stage(tile)
         for piece in self.pieces:
             operand, row, column = self._places(piece)
-            passes = max(-(-int(self.sectors[tile, piece]) // _SECTORS_PER_CYCLE), self.shared.stored[piece])
+            passes = max(-(-int(self.sectors[tile, piece]) // SECTORS_PER_CYCLE), self.shared.stored[piece])
             i = self._made(
                 "mem",
                 known.latency + passes - 1,
@@ -374,7 +373,7 @@ class _Writer:
         known = self.plan.machine.operations[self.plan.load]
         for piece in self.pieces:
             operand, row, column = self._places(piece)
-            passes = max(1, -(-int(self.sectors[tile, piece]) // _SECTORS_PER_CYCLE))
+            passes = max(1, -(-int(self.sectors[tile, piece]) // SECTORS_PER_CYCLE))
             i = self._made(
                 "mem",
                 known.latency + passes - 1,
@@ -477,7 +476,7 @@ class _Writer:
                 mask = int((on.astype(np.int64) << np.arange(LANES)).sum())
                 addresses = np.where(on, (r * self.sides[2] + c) * self.shared.sum_bytes, 0)
                 sectors = int(count_sectors(addresses[None], size, mask).sectors[0])
-                passes = -(-sectors // _SECTORS_PER_CYCLE)
+                passes = -(-sectors // SECTORS_PER_CYCLE)
                 text = f"STG.{8 * size} [C], c{i}.{j}"
                 made = self._made("mem", passes, passes, None, (f"c{i}.{j}",), text, int(on.sum()))
                 self._add(made, WRITE, row=row, column=column)

@@ -283,11 +283,13 @@ def fragment(
     ValueError
         For a shape, operand or accumulator that there is none of.
 
-    Notes ----- From Turing on all shapes follow one rule. Lane l is thread ``l % 4`` of group ``l // 4``. A
-    32-bit register holds e elements that follow each other along k. A: row = group, plus 8 in every second
-    register where m is 16; column = e thread + its place in the register, plus 4 e in the second half of the
-    registers. B: the same with the group as column. C: row = group, plus 8 from the third element on; column
-    = 2 thread + 0 or 1.
+    Notes
+    -----
+    From Turing on all shapes follow one rule. Lane l is thread ``l % 4`` of group ``l // 4``. A 32-bit
+    register holds e elements that follow each other along k. A: row = group, plus 8 in every second register
+    where m is 16; column = e thread + its place in the register, plus 4 e in the second half of the
+    registers. B: the same with the group as column. C: row = group, plus 8 from the third element on;
+    column = 2 thread + 0 or 1.
 
     Examples
     --------

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks
 from pulsewarp.simt._instruction import LANES
-from pulsewarp.simt.access import BANKS, WORD_BYTES, BankAccess, wavefronts
+from pulsewarp.simt.access import WAVEFRONT_BYTES, BankAccess, wavefronts
 from pulsewarp.simt.tensor.shapes import MmaShape, find_shape, fragment
 
 LAYOUTS = ("swizzled", "padded", "plain")
 CHUNK_BYTES = 16  # what a lane copies at once, and one row of a matrix that ldmatrix loads
 MOST_ROW_BYTES = 1024
-_LINE_BYTES = BANKS * WORD_BYTES  # once over all banks
 
 
 def pitch(row_bytes: int, layout: str) -> int:
@@ -34,7 +33,7 @@ def offsets(
     """Return where bytes lie, from the start of the tile: row, and byte within the row."""
     chunk, byte = np.divmod(first_byte, CHUNK_BYTES)
     if layout == "swizzled":
-        rows_of_a_line = max(1, _LINE_BYTES // row_bytes)
+        rows_of_a_line = max(1, WAVEFRONT_BYTES // row_bytes)
         chunk = chunk ^ (rows // rows_of_a_line % min(8, row_bytes // CHUNK_BYTES))
     return np.asarray(rows * pitch(row_bytes, layout) + chunk * CHUNK_BYTES + byte)
 

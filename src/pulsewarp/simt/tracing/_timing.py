@@ -6,10 +6,9 @@ import numpy as np
 
 from pulsewarp import _checks
 from pulsewarp.simt._instruction import Instruction
-from pulsewarp.simt.presets import Architecture, architecture
+from pulsewarp.simt.presets import SECTORS_PER_CYCLE, Architecture, architecture
 from pulsewarp.simt.tracing.stream import TracedInstruction
 
-SECTORS_PER_CYCLE = 4  # 128 bytes a cycle leave L1 and shared memory (NVIDIA developer forum, 77228)
 SERVED_BY = {"dram": "LDG", "l2": "LDG.L2", "l1": "LDG.L1"}
 # Asked in this order for what an architecture has no sourced value for.
 OTHERS = ("ampere", "volta")

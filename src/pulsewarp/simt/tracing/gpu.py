@@ -14,7 +14,7 @@ from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp.simt.tracing._source import read
 from pulsewarp.simt.tracing.result import KernelTrace
-from pulsewarp.simt.tracing.tracer import compile_kernel
+from pulsewarp.simt.tracing.tracer import compile_kernel, three_sizes
 
 #: What a GPU may differ from the trace: it rounds once where product and sum round one after the other here.
 RELATIVE, ABSOLUTE = 1e-5, 1e-6
@@ -63,6 +63,8 @@ class GpuRun:
         ------
         TypeError
             When `run` is no trace.
+        ValueError
+            When it is the trace of another launch.
 
         Examples
         --------
@@ -74,10 +76,17 @@ class GpuRun:
         'a GPU left 3.0 in out[2], the trace 2.0.'
         """
         run = _checks.instance("run", run, KernelTrace, "pass what simt.trace_kernel returned")
-        if not self.results:
+        if not self.device:
             return "There is nothing to compare: it did not run on a GPU."
+        if not self.results:
+            return "There is nothing to compare: the kernel takes no array."
         for name, left in self.results.items():
-            traced = run.results[name]
+            traced = run.results.get(name)
+            if traced is None or traced.shape != left.shape:
+                raise ValueError(
+                    f"run is a trace of {run.name} without an array {name} of shape {left.shape}, which "
+                    f"{self.device} left; trace the same launch."
+                )
             same = (
                 np.isclose(left, traced, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
                 if traced.dtype.kind == "f"
@@ -120,7 +129,7 @@ def run_on_gpu(
     Raises
     ------
     ValueError
-        For a function that is no kernel.
+        For a function that is no kernel, and for sizes that are none.
 
     Examples
     --------
@@ -132,6 +141,7 @@ def run_on_gpu(
     True
     """
     source = read(kernel)
+    sizes = three_sizes("grid", grid), three_sizes("block", block)
     given = _checks.several("args", args, "write args=(x,) for a single argument")
     device, reason = _find_device()
     if not device:
@@ -139,7 +149,7 @@ def run_on_gpu(
     copies = {id(value): np.array(value) for value in given if isinstance(value, np.ndarray)}
     held = [copies.get(id(value), value) for value in given]  # what is passed twice is one array there too
     try:
-        compile_kernel(kernel)[grid, block](*held)
+        compile_kernel(kernel)[sizes](*held)
     except Exception as error:  # Numba's own, and those of the driver beneath: many kinds, none of them ours
         said = " ".join(str(error).split())[:200].rstrip(".")
         reason = f"{device} is there, but Numba could not run it ({type(error).__name__}: {said})."

@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from pulsewarp._arrays import equal_values
 from pulsewarp._report import Check, Report
 from pulsewarp._text import counted
-from pulsewarp.simt._instruction import Instruction
+from pulsewarp.simt._instruction import LANES, Instruction
 from pulsewarp.simt._states import ISSUES
+from pulsewarp.simt.access import SECTOR_BYTES
 from pulsewarp.simt.trace import WarpTrace
 from pulsewarp.simt.tracing._warp import ATOMICS
 from pulsewarp.simt.tracing.result import KernelTrace
-from pulsewarp.simt.tracing.stream import SECTOR_BYTES, Memory, TracedInstruction
+from pulsewarp.simt.tracing.stream import Memory, TracedInstruction
 
 Key = tuple[int, int, int, int, int]  # block, barriers passed, warp, pc, lane: the tracer's order
 
@@ -158,7 +159,7 @@ class Replay:
 
     def cells(self, i: TracedInstruction) -> NDArray[np.int64]:
         """Return the element that each lane touches, as `Changes` counts it; -1 for none."""
-        elements = np.full(32, -1) if i.elements is None else i.elements
+        elements = np.full(LANES, -1) if i.elements is None else i.elements
         if i.memory is None or i.memory.space != "local":
             return elements
         size = int(np.prod(i.memory.shape))
@@ -257,7 +258,7 @@ class Replay:
     ) -> NDArray[np.float64]:
         memory = self.arrays[array].memory if (array, owner) not in held else None
         if memory is not None:
-            lanes = 32 if memory.space == "local" else 1
+            lanes = LANES if memory.space == "local" else 1
             held[array, owner] = np.zeros(lanes * int(np.prod(memory.shape)))
         return held[array, owner]
 
@@ -410,8 +411,7 @@ def _key(memory: Memory, place: int) -> tuple[str, int]:
 
 def flat(memory: Memory, array: NDArray[Any]) -> NDArray[Any]:
     """Return an argument's elements in the order of memory."""
-    row_major = memory.strides == tuple(int(np.prod(memory.shape[a + 1 :])) for a in range(len(memory.shape)))
-    return array.reshape(-1, order="C" if row_major else "F")
+    return array.reshape(-1, order="C" if memory.row_major else "F")
 
 
 def _values(writes: Sequence[_Write], start: Any, dtype: np.dtype[Any]) -> list[Any]:

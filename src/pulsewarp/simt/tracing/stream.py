@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from pulsewarp._text import counted
 from pulsewarp.simt._instruction import LANES
-from pulsewarp.simt.access import Access, BankAccess, sectors, wavefronts
+from pulsewarp.simt.access import SECTOR_BYTES, WAVEFRONT_BYTES, Access, BankAccess, sectors, wavefronts
 
 # What can go wrong, causes before what follows from them.
 KINDS = (
@@ -21,9 +22,6 @@ KINDS = (
 )  # fmt: skip
 
 Triple = tuple[int, int, int]
-
-SECTOR_BYTES = 32
-WAVEFRONT_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,11 @@ class Memory:
     def element_bytes(self) -> int:
         """Bytes of an element."""
         return np.dtype(self.dtype).itemsize
+
+    @property
+    def row_major(self) -> bool:
+        """Whether its rows lie one behind the other, as NumPy's order C has them."""
+        return self.strides == tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
 
     def index(self, element: int) -> tuple[int, ...]:
         """Return the index of the element at a place in memory, counted in elements from the first."""

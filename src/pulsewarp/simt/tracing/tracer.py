@@ -85,13 +85,12 @@ def trace_kernel(
     [('FFMA %r3, c[a], %r1, %r2', 6), ('STG y[i], %r3', 6)]
     """
     source = read(kernel)
-    grid_size, block_size = _triple("grid", grid), _triple("block", block)
+    grid_size, block_size = three_sizes("grid", grid), three_sizes("block", block)
     in_block = _product(block_size)
     if in_block > MOST_IN_BLOCK:
         raise ValueError(
             f"block is {block!r}, {in_block} threads, but a block holds at most {MOST_IN_BLOCK}; take a "
-            "smaller "
-            f"block and a larger grid."
+            "smaller block and a larger grid."
         )
     blocks = _product(grid_size)
     if blocks * in_block > MOST_THREADS:
@@ -103,8 +102,7 @@ def trace_kernel(
     if len(args) != len(source.parameters):
         raise TypeError(
             f"{source.name} has {len(source.parameters)} parameters ({', '.join(source.parameters)}), but "
-            "args "
-            f"holds {len(args)}; give one for each."
+            f"args holds {len(args)}; give one for each."
         )
     launch = Launch(source, grid_size, block_size)
     arguments = copied(source.parameters, args, launch)
@@ -188,7 +186,7 @@ def _bind(function: FunctionType, numba: Any) -> None:
             cell.cell_contents = numba.cuda
 
 
-def _triple(name: str, given: int | Sequence[int]) -> Triple:
+def three_sizes(name: str, given: int | Sequence[int]) -> Triple:
     """Return one to three sizes as three."""
     try:
         sizes: tuple[Any, ...] = (operator.index(given),)  # type: ignore[arg-type]  # a sequence raises
@@ -208,8 +206,7 @@ def _product(sizes: Sequence[int]) -> int:
 def _array(storage: Storage) -> Any:
     """Return an argument's elements in its own shape."""
     memory: Memory = storage.memory
-    row_major = tuple(_product(memory.shape[axis + 1 :]) for axis in range(len(memory.shape)))
-    return storage.flat.reshape(memory.shape, order="C" if memory.strides == row_major else "F").copy()
+    return storage.flat.reshape(memory.shape, order="C" if memory.row_major else "F").copy()
 
 
 def _run_block(launch: Launch, index: int, threads: int, arguments: dict[str, Any]) -> list[WarpRecord]:
