@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from tracing_naive import kernel_of
 
+import pulsewarp
 from pulsewarp import simt
 from pulsewarp.simt import cuda, lesson_kernels
 from pulsewarp.simt.tracing import _launch, _machine, _races
@@ -488,6 +489,26 @@ def test_a_kernel_that_cannot_go_on_says_why_and_where(
     with pytest.raises(ValueError) as refusal:
         trace(body, math=math, waits=waits, again=again, forgets=forgets, nothing_back=nothing_back, W=4)
     assert part in str(refusal.value) and str(refusal.value).startswith("Line ")
+
+
+NAMED = {  # ways to name cuda inside a kernel, beside `cuda` itself
+    "through simt": "out[simt.cuda.grid(1)] = simt.cuda.shfl_down_sync(-1, x[simt.cuda.threadIdx.x], 1)",
+    "through the package": "out[pulsewarp.simt.cuda.grid(1)] = simt.cuda.shfl_down_sync(-1, x[tid.x], 1)",
+    "name by name": "out[place(1)] = shfl_down_sync(-1, x[tid.x], 1)",
+    "the lane": "out[simt.cuda.laneid] = shfl_down_sync(-1, x[simt.cuda.laneid], 1)",
+}
+
+
+@pytest.mark.parametrize("body", NAMED.values(), ids=NAMED)
+def test_cuda_is_found_by_every_name_it_can_have(body: str) -> None:
+    one_by_one = {"place": cuda.grid, "tid": cuda.threadIdx, "shfl_down_sync": cuda.shfl_down_sync}
+    run = trace(body, simt=simt, pulsewarp=pulsewarp, **one_by_one)
+    np.testing.assert_array_equal(run.results["out"][:32], [*range(1, 32), 31])
+
+
+def test_a_name_misspelt_behind_dots_is_refused_as_one_of_cuda() -> None:
+    with pytest.raises(ValueError, match=r"Line 2 of k uses cuda\.gird.*write cuda\.grid if that was meant"):
+        trace("out[0] = simt.cuda.gird(1)", simt=simt)
 
 
 def test_numbers_have_64_bits() -> None:

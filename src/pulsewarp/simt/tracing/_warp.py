@@ -19,7 +19,7 @@ from pulsewarp.simt.tracing._values import Lanes, lanes_of, mask_of
 
 _BY_NAME = (
     "threadIdx", "blockIdx", "blockDim", "gridDim", "grid", "gridsize", "shared", "local", "atomic",
-    "syncthreads", "syncwarp", "threadfence", "fma", "laneid", "popc", "brev", "clz", "ffs", "selp",
+    "syncthreads", "syncwarp", "threadfence", "fma", "laneid",
 )  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def cuda_name(thing: Any) -> str | None:
         return "cuda"
     modules = [stand_in, *(m for name, m in sys.modules.items() if name.endswith("numba.cuda"))]
     for module in modules:
-        for name in _BY_NAME:
+        for name in (*_BY_NAME, *FUNCTIONS):
             if thing is module.__dict__.get(name, modules):
                 return f"cuda.{name}"
     return None
