@@ -312,10 +312,10 @@ def littles_law(
                 hoverinfo="text",
             )
     whose = "an SM" if of_sm else "a scheduler"
-    figure.update_xaxes(title_text=f"Warps of {whose}", range=[0, most + 0.5])
+    figure.update_xaxes(title_text=f"Warps of {whose}", range=[0, 1.03 * most])
     figure.update_yaxes(title_text="Unit busy", title_standoff=14, tickformat=".0%", range=[0, 1.05])
     subtitle = (
-        f"{operation} on {machine.title}: {known.latency} cycles until the result, the unit taken "
+        f"{operation} on {machine.title}: {known.latency} cycles until the result, the unit taken for "
         f"{known.interval}. Little: warps needed = latency / (in flight a warp x interval), rounded up."
     )
     return _laid_out(figure, "How many warps hide a latency", subtitle, plot_height=300)

@@ -6,6 +6,7 @@ import csv
 import inspect
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -362,3 +363,35 @@ def test_without_a_fault_the_checks_pass() -> None:
     model = faulty("BANKS = 32\n", "BANKS = 32 \n")
     for check in (check_coalescing, check_banks, fuzz):
         check(model)
+
+
+# ------------------------------------------------------------------------------------------ verify
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("words", ["4 * lane", "4 * lane + 3", "lane * lane", "64 * (lane % 5)", "0"])
+def test_requests_are_counted_again_byte_by_byte(size: int, words: str) -> None:
+    for mask in (0xFFFFFFFF, 0x0F0F0F01, 0):
+        for report in (
+            simt.sectors(simt.pattern(words), size, mask).verify(),
+            simt.wavefronts(simt.pattern(words), size, mask).verify(),
+        ):
+            assert report.passed, report
+
+
+def test_faults_in_a_request_are_found_by_name() -> None:
+    def failed(report: Any) -> set[str]:
+        return {check.name for check in report.checks if not check.passed}
+
+    strided = simt.sectors(simt.pattern("8 * lane"), 4)
+    rest = strided.lane_sectors[1:]
+    assert failed(replace(strided, lane_sectors=(strided.lane_sectors[31], *rest)).verify()) == {"lanes"}
+    assert failed(replace(strided, used=(strided.used[0] ^ 1, *strided.used[1:])).verify()) == {"bytes"}
+    fewer = replace(strided, sector_addresses=(*strided.sector_addresses[:-1], 4096))
+    assert "sectors" in failed(fewer.verify())
+    banks = simt.wavefronts(simt.pattern("8 * lane"), 4)
+    one, two = banks.served
+    merged = replace(banks, served=(access.Wavefront(0, one.words + two.words),))
+    assert failed(merged.verify()) == {"one word a bank", "wavefronts"}
+    spoilt = (one.words[0]._replace(lanes=(5,)), *one.words[1:])
+    assert failed(replace(banks, served=(access.Wavefront(0, spoilt), two)).verify()) == {"words"}

@@ -116,7 +116,13 @@ def test_the_python_makes_the_scene_again() -> None:
 
 def test_options_reach_the_browser() -> None:
     player = AccessPlayer(sectors("8 * lane"), start=2, rate=4, title="Mine", future="hidden", task="look.")
-    assert player.options == {"rate": 4.0, "title": "Mine", "future": "hidden", "task": "look."}
+    assert player.options == {
+        "rate": 4.0,
+        "title": "Mine",
+        "future": "hidden",
+        "task": "look.",
+        "verify": True,
+    }
     assert "share a sector" in AccessPlayer(sectors("8 * lane")).options["task"]
 
 

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
+from pulsewarp._report import Report
 from pulsewarp._text import counted
+from pulsewarp.simt import _access_verification
 from pulsewarp.simt._instruction import LANES
 from pulsewarp.simt.patterns import MOST_ADDRESS, Addresses, lane_values
 
@@ -122,6 +124,21 @@ class Access:
         """Return the lanes that touch a sector, given by its index in `sector_addresses`."""
         sector = _checks.whole_number("sector", sector, least=0, most=self.sectors - 1)
         return tuple(lane for lane, touched in enumerate(self.lane_sectors) if sector in touched)
+
+    def verify(self) -> Report:
+        """Count the request again, byte by byte from what its lanes ask for.
+
+        Returns
+        -------
+        Report
+
+        Examples
+        --------
+        >>> from pulsewarp import simt
+        >>> simt.sectors(simt.pattern("12 * lane"), 4).verify().passed
+        True
+        """
+        return _access_verification.verify_sectors(self)
 
     def __repr__(self) -> str:
         share = "" if self.efficiency is None else f", {100 * self.efficiency:.4g} % of their bytes used"
@@ -233,6 +250,21 @@ class BankAccess:
 
     def _is_paired(self, step: int) -> bool:
         return all(self.offsets[lane] == self.offsets[lane ^ step] for lane in range(LANES))
+
+    def verify(self) -> Report:
+        """Count the request again, word by word from what its lanes ask for.
+
+        Returns
+        -------
+        Report
+
+        Examples
+        --------
+        >>> from pulsewarp import simt
+        >>> simt.wavefronts(simt.pattern("12 * lane"), 4).verify().passed
+        True
+        """
+        return _access_verification.verify_wavefronts(self)
 
     def __repr__(self) -> str:
         return (

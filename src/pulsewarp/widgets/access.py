@@ -100,6 +100,7 @@ class AccessPlayer(HidingPlayer):
                 "title": title,
             },
             task=_TASKS[run.mode] if task is None else task,
+            shows=run.requests,
         )
 
     def show(self, requests: Requests) -> None:
@@ -107,7 +108,7 @@ class AccessPlayer(HidingPlayer):
         run = _read(requests)
         self._shown = run
         with self.hold_sync():
-            self.replace(run.pack(), cycles=run.steps, cursor=run.poster)
+            self.replace(run.pack(), cycles=run.steps, cursor=run.poster, shows=run.requests)
             if self._own_task:
                 self.options = {**self.options, "task": _TASKS[run.mode]}
 
