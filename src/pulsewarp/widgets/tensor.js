@@ -235,7 +235,7 @@ function fragmentLayout({ a, b, c }, width) {
   const gap = stacked ? 8 : 14;
   const [first, cell] = stacked ? [(width - 22) / a.cols, (width - 50) / (b.cols + c.cols)].map((size) => Math.min(30, size))
     : values ? [sideways, sideways] : [lanes, lanes];
-  const high = values ? 23 : 17;
+  const high = values ? 26 : 17;
   const head = 34; // a name, and the numbers of columns
   const below = stacked ? head + a.rows * high + 10 : 0;
   const right = gutter + (stacked ? 0 : a.cols * first + gap + gutter);
@@ -312,9 +312,9 @@ function fragmentPicture(at, fragments, boxes, written) {
     const { x, y, wide } = place[box.letter];
     const [left, top] = [x + box.col * wide, y + box.row * high];
     const [w, tall] = [box.across * wide, box.down * high];
-    const lane = label(box.lane, left + w / 2, written[box.letter] ? top + 9.5 : top + tall / 2 + 4, "tc-lane");
+    const lane = label(box.lane, left + w / 2, written[box.letter] ? top + 10.5 : top + tall / 2 + 4, "tc-lane");
     const texts = written[box.letter] ? Array.from({ length: box.down * box.across }, (_, i) =>
-      label("", box.down > 1 ? left + w / 2 : left + (i + 0.5) * wide, top + 20 + (box.down > 1 ? 1 + i * 12 : 0), "tc-value")) : [];
+      label("", box.down > 1 ? left + w / 2 : left + (i + 0.5) * wide, top + 22.5 + (box.down > 1 ? 2 + i * 14 : 0), "tc-value")) : [];
     const el = s("g", { class: `tc-box tc-box-${box.letter}${(box.col / box.across + box.row / box.down) % 2 ? " tc-odd" : ""}`, "data-lane": box.lane },
       s("rect", { x: (left + 0.5).toFixed(2), y: top + 0.5, width: (w - 1).toFixed(2), height: tall - 1 }), lane, ...texts);
     return { box, el, texts };
@@ -421,7 +421,7 @@ function productPanel({ header }, runs) {
   const chosen = LETTERS.map((letter) => s("rect", { class: `tc-piece tc-piece-${letter}` }));
   const svg = s("svg", { width: Math.ceil(at.c[0] + n * size + 2), height: Math.ceil(at.c[1] + m * size + 18), "aria-hidden": "true" },
     ...frames, ...strips, ...fills, ...grid, ...others.flat(), ...chosen, ...names);
-  const key = h("p", { class: "pw-note" }, "filled: in shared memory, of C summed; thin frames: in the tensor units; thick: the mma below");
+  const key = h("p", { class: "pw-note" }, "Filled: what lies in shared memory, and of C what is summed. Thin frames: at work in a tensor unit; thick: the mma shown by lane.");
   const el = h("section", { class: "pw-panel tc-product" }, h("header", {}, h("h4", {}, "the product"), now), svg, key);
   return {
     el,
@@ -460,12 +460,13 @@ function productPanel({ header }, runs) {
   };
 }
 
-/** The elements in one register: by name, or more than two, which follow each other along k, as a range. @param {Letter} letter @param {number[][]} cells */
+/** The elements in one register, which follow each other along k: one by its name, more as a range. @param {Letter} letter @param {number[][]} cells */
 function registerName(letter, cells) {
-  if (cells.length <= 2) return cells.map(([row, col]) => elementName(letter, row, col)).join(" ");
   const [[row, col], [lastRow, lastCol]] = [cells[0], cells[cells.length - 1]];
   return `${letter.toUpperCase()}[${row === lastRow ? row : `${row}–${lastRow}`},${col === lastCol ? col : `${col}–${lastCol}`}]`;
 }
+
+const HELD = 8; // letters of a value that shares its register: two of them fit a panel
 
 /** What one lane holds, register by register. @param {Fragments} fragments */
 function registersPanel(fragments) {
@@ -492,7 +493,7 @@ function registersPanel(fragments) {
         for (const { register, name, values } of rows) {
           const cells = heldBy(fragments, letter, l).filter((cell) => cell.register === register);
           write(name, registerName(letter, cells.map((cell) => [row + cell.row, col + cell.col])));
-          write(values, cells.map((cell) => value(letter, row + cell.row, col + cell.col)).map((x) => (x === null ? "–" : figure(x, 9))).join("  "));
+          write(values, cells.map((cell) => value(letter, row + cell.row, col + cell.col)).map((x) => (x === null ? "–" : cells.length > 1 ? figure(x, HELD) : exact(x))).join(" "));
         }
       }
       set(el, { "data-lane": l });
@@ -703,7 +704,7 @@ export default {
             if (still) return;
             const firstOf = (/** @type {Letter} */ letter) => origin(run, e, letter);
             const value = (/** @type {Letter} */ letter, /** @type {number} */ row, /** @type {number} */ col) => valueAt(packed, run, f, letter, row, col);
-            write(heading, `One mma of w${run.warp[e]}, its elements by lane${short ? " (sums rounded; whole in the panel)" : ""}`);
+            write(heading, `One mma of w${run.warp[e]}: a box is what the lane of that number holds${short ? " (sums rounded; to 7 digits in the panel)" : ""}`);
             fragment.show(firstOf, (letter) => pieceName(run, e, letter, fragments), l, value);
             registers.show(l, run.warp[e], firstOf, value);
             product.show(run, e, f, t);
