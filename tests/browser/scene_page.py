@@ -98,6 +98,21 @@ window.ends = ["one", "two"].map((id) => {
 </script></body></html>"""
 
 
+def spilt_texts(page: Page, cells: str) -> list[str]:
+    """Return the texts in these parts of a picture that reach beyond the box of their part."""
+    spilt: list[str] = page.eval_on_selector_all(
+        cells,
+        """(cells) => cells.flatMap((cell) => {
+          const box = (cell.querySelector(".sy-box") ?? cell).getBoundingClientRect();
+          return [...cell.querySelectorAll("text")].filter((text) => {
+            const { left, right, width } = text.getBoundingClientRect();
+            return width && (left < box.left - 0.5 || right > box.right + 0.5);
+          }).map((text) => text.textContent);
+        })""",
+    )
+    return spilt
+
+
 def two_views(open_html: Callable[..., Page], player: Player) -> Page:
     """Open one model in two views, as a notebook does; `ends`, `model`, `saved`, `heard()` are in reach."""
     module = json.dumps(str(player._esm)).replace("</", "<\\/")

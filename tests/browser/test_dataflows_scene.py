@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from scene_page import caption, cycle, opened, resize, seek
+from scene_page import caption, cycle, opened, resize, seek, spilt_texts
 
 from pulsewarp import ledger, systolic
 from pulsewarp.systolic import PHASES, SystolicTrace
@@ -275,16 +275,7 @@ def test_the_largest_values_have_room(open_html: Open, a: Any, b: Any, side: int
         resize(page, wide)
         for t in (traces[1].cycles // 2, traces[1].cycles - 2):
             seek(page, t)
-            spilt = page.eval_on_selector_all(
-                ".df-machine .sy-cell",
-                """(cells) => cells.flatMap((cell) => {
-                  const box = cell.querySelector(".sy-box").getBoundingClientRect();
-                  return [...cell.querySelectorAll("text")].filter((text) => {
-                    const { left, right, width } = text.getBoundingClientRect();
-                    return width && (left < box.left - 0.5 || right > box.right + 0.5);
-                  }).map((text) => text.textContent);
-                })""",
-            )
+            spilt = spilt_texts(page, ".df-machine .sy-cell")
             beyond = page.eval_on_selector_all(
                 ".df-machine",
                 """(all) => all.filter((x) => x.querySelector("svg").getBoundingClientRect().right

@@ -342,6 +342,19 @@ def test_no_serious_accessibility_finding(
     assert serious(page) == []
 
 
+@every_scene
+def test_a_page_brings_the_checks_of_its_run_and_of_the_frame_shown(make: Make, open_html: Open) -> None:
+    player = make()
+    written = player._written_report()
+    page = opened(open_html, player)
+    page.get_by_role("button", name="Verify this frame").click()
+    page.wait_for_selector(".pw-verify .pw-checks li")
+    shown = page.locator(".pw-verify li b").all_text_contents()
+    rows = [*written["run"], *written["frames"].get(player.cursor, [])]
+    assert shown == [f"{'✓ holds' if holds else '✗ FAILS'}: {name}" for name, holds, _ in rows]
+    assert all(holds or name.startswith("broken: ") for name, holds, _ in rows), rows
+
+
 @every_module
 def test_views_move_apart_share_no_id_and_leave_nothing(make: Make, open_html: Open) -> None:
     page = two_views(open_html, make())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from scene_page import caption, cycle, opened, resize, seek, settle, two_views
+from scene_page import caption, cycle, opened, resize, seek, settle, spilt_texts, two_views
 
 from pulsewarp import systolic
 from pulsewarp.systolic import REGISTERS
@@ -463,16 +463,7 @@ def test_the_widest_values_stay_in_their_cells(
     seek(page, 9)
     for wide in (1280, 960, 640, 390):
         resize(page, wide)
-        spilt = page.evaluate(
-            """() => [...document.querySelectorAll(".ft .sy-cell, .ft-results")].flatMap((cell) => {
-              const box = (cell.querySelector(".sy-box") ?? cell).getBoundingClientRect();
-              return [...cell.querySelectorAll("text")].filter((text) => {
-                const { left, right, width } = text.getBoundingClientRect();
-                return width && (left < box.left - 0.5 || right > box.right + 0.5);
-              }).map((text) => text.textContent);
-            })"""
-        )
-        assert spilt == [], wide
+        assert spilt_texts(page, ".ft .sy-cell, .ft-results") == [], wide
         both = page.eval_on_selector_all(
             ".ft-machine",
             "(all) => all.map((x) => [x.getBoundingClientRect().left, x.getBoundingClientRect().right])",
