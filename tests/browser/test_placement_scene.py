@@ -183,4 +183,9 @@ def test_what_comes_can_be_hidden(open_html: Open) -> None:
     left, plot = (float(page.get_attribute(".pl-canvas", f"data-{name}") or 0) for name in ("label", "plot"))
     middle = [(left + plot * share, one["plotTop"] + 60) for one in blocks for share in (0.2, 0.7)]
     assert colours(page, middle) == [[255, 255, 255, 255]] * 4
+    below = blocks[-1]["bottom"]
+    axis = [(left + 6 + x, below + y) for x in range(0, int(plot) - 6, 3) for y in range(4, 22, 2)]
+    assert {tuple(colour) for colour in colours(page, axis)} == {(255, 255, 255, 255)}
+    said = page.inner_text("body")
+    assert "blocks waiting" in said and "waves" not in said and "blocks resident\nnow" not in said
     assert cycle(page) == 0

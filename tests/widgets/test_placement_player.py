@@ -127,7 +127,7 @@ def test_grids_are_named_by_what_differs(runs: list[Placement], names: list[str]
 def test_the_copied_python_recreates_the_placements(runs: list[Placement]) -> None:
     player = PlacementPlayer(runs)
     header, _ = _wire.unpack(player.trace)
-    assert "\n" not in header["python"]
+    assert header["python"].count("\n    simt.place_blocks(") == len(runs)  # each on a line of its own
     names: dict[str, Any] = {}
     exec(header["python"].replace("widgets.PlacementPlayer(", "again = ("), names)
     assert PlacementPlayer(names["again"]).trace == player.trace

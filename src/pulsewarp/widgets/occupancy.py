@@ -267,7 +267,7 @@ def _chapters(launches: tuple[Occupancy, ...]) -> list[tuple[int, str]]:
 
 
 def _python(launches: tuple[Occupancy, ...]) -> str:
-    """Return one line of Python that counts the launches again and shows them."""
+    """Return lines of Python that count the launches again and show them."""
     calls = []
     for one in launches:
         given = {name: value for name, value in one.launch.items() if value not in (0, False, None)}
@@ -276,5 +276,5 @@ def _python(launches: tuple[Occupancy, ...]) -> str:
             given["carveout"] = 0
         ordered = [f"{name}={given[name]!r}" for name in one.launch if name in given]
         calls.append(f"simt.occupancy({', '.join(ordered)})")
-    shown = calls[0] if len(calls) == 1 else f"[{', '.join(calls)}]"
-    return f"from pulsewarp import simt, widgets; widgets.OccupancyPlayer({shown})"
+    made = calls[0] if len(calls) == 1 else "".join(["[\n", *(f"    {call},\n" for call in calls), "]"])
+    return f"from pulsewarp import simt, widgets\n\nlaunches = {made}\nwidgets.OccupancyPlayer(launches)"

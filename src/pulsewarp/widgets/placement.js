@@ -284,6 +284,7 @@ function drawNow(to, at, runs, palette, t, { hidden, selected }) {
     to.globalAlpha = hidden ? 1 : 0.55;
     to.fillStyle = palette.paper;
     to.fillRect(here, plotTop - 2, at.width - here, bottom - plotTop + 4);
+    if (hidden && r === runs.length - 1) to.fillRect(here + 1, bottom, at.width - here, at.height - bottom); // the numbers of the axis say when it ends
     to.globalAlpha = 1;
     to.fillStyle = palette.now;
     to.fillRect(Math.min(here, at.width - 2) - 1, plotTop - 4, 2, bottom - plotTop + 8);
@@ -325,8 +326,11 @@ function legendMarks(runs) {
 
 // ---------------------------------------------------------------------------------------------- render
 
-/** @param {Run[]} runs @param {Numbers} time @param {string[]} names of the columns of `tally` */
-function counters(runs, time, names) {
+/**
+ * @param {Run[]} runs @param {Numbers} time @param {string[]} names of the columns of `tally`
+ * @param {boolean} hidden what the whole grid comes to is kept from the reader
+ */
+function counters(runs, time, names, hidden) {
   /** @param {string} name */
   const count = (name) => (/** @type {number} */ r, /** @type {number} */ f) => runs[r].tally[f * names.length + names.indexOf(name)];
   /** @param {string} name */
@@ -341,7 +345,7 @@ function counters(runs, time, names) {
       const passed = Math.min(time[f], runs[r].cycles) * runs[r].last.length;
       return passed ? `${((100 * (passed - count("idle")(r, f))) / passed).toFixed(1)} %` : "no cycle yet";
     }, help: "Utilisation: the share of slot-cycles so far in which the slot held a block." },
-    { label: "waves", text: (/** @type {number} */ r) => number(runs[r].waves), help: "ceil(blocks / slots), for the whole grid." },
+    ...(hidden ? [] : [{ label: "waves", text: (/** @type {number} */ r) => number(runs[r].waves), help: "ceil(blocks / slots), for the whole grid." }]),
     { label: "cycles so far", text: (/** @type {number} */ r, /** @type {number} */ f) => number(Math.min(time[f], runs[r].cycles)), help: "A grid that is done stays at its last cycle." },
   ];
 }
@@ -392,9 +396,9 @@ export default {
         const whole = h("canvas", {}); // all of time, drawn once for a width and a theme
         const el = h("div", { class: "pl-picture" }, canvas);
         const marks = legendMarks(runs);
-        const bill = comparison({ title: "ledger so far", names: runs.map((run) => run.name), rows: counters(runs, time, header.tally) });
+        const bill = comparison({ title: "ledger so far", names: runs.map((run) => run.name), rows: counters(runs, time, header.tally, hidden) });
         const most = Math.max(...runs.map((run) => run.last.length));
-        const resident = still ? null : curves({
+        const resident = still || hidden ? null : curves({
           title: "blocks resident", unit: "frame", cycles: header.frames, most, signal,
           lines: runs.map((run) => ({ name: run.name, values: Array.from({ length: header.frames }, (_, f) => run.tally[f * header.tally.length]) })),
           summary: `Blocks resident at each frame, at most ${number(most)}.`,

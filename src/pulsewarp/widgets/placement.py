@@ -315,11 +315,13 @@ def _stills(frames: int, telling: int) -> list[int]:
 
 
 def _python(runs: tuple[Placement, ...]) -> str:
-    """Return one line of Python that makes the placements again."""
+    """Return lines of Python that make the placements again."""
     ids = {chip.id for chip in chips.catalogue()}
     calls = []
     for run in runs:
         sms = f"chips.get({run.chip!r})" if run.chip in ids else str(run.sms)
         cycles: Any = int(run.block_cycles[0]) if _equal(run) else run.block_cycles.tolist()
         calls.append(f"simt.place_blocks({run.blocks}, {sms}, {run.blocks_per_sm}, {cycles}, {run.order!r})")
-    return f"from pulsewarp import chips, simt, widgets; widgets.PlacementPlayer([{', '.join(calls)}])"
+    used = "chips, simt, widgets" if any("chips." in call for call in calls) else "simt, widgets"
+    made = "".join(f"    {call},\n" for call in calls)
+    return f"from pulsewarp import {used}\n\ngrids = [\n{made}]\nwidgets.PlacementPlayer(grids)"
