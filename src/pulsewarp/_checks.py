@@ -28,7 +28,7 @@ def choice(name: str, value: object, valid: Iterable[str]) -> str:
     words = list(valid)
     if isinstance(value, str) and value in words:
         return value
-    raise ValueError(f"Unknown {name} {value!r}; use one of {', '.join(words)}.{nearest(value, words)}")
+    raise ValueError(f"Unknown {name} {_shown(value)}; use one of {', '.join(words)}.{nearest(value, words)}")
 
 
 def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = None, remedy: str = "") -> int:
@@ -39,7 +39,7 @@ def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = No
         number = None
     if number is None or isinstance(value, bool) or number < least or (most is not None and number > most):
         wanted = f"a whole number of at least {least}" + (f" and at most {most}" if most is not None else "")
-        raise ValueError(f"{name} is {value!r}, but must be {wanted}.{_tail(remedy)}")
+        raise ValueError(f"{name} is {_shown(value)}, but must be {wanted}.{_tail(remedy)}")
     return number
 
 
@@ -51,7 +51,7 @@ def positive_number(name: str, value: Any, *, zero: bool = False) -> float:
         number = float("nan")
     if isinstance(value, bool) or not np.isfinite(number) or number < 0 or (number == 0 and not zero):
         limit = "of at least 0" if zero else "above 0"
-        raise ValueError(f"{name} is {value!r}, but must be a finite number {limit}.")
+        raise ValueError(f"{name} is {_shown(value)}, but must be a finite number {limit}.")
     return number
 
 
@@ -143,7 +143,8 @@ def _is_narrow(dtype: np.dtype[Any]) -> bool:
 def _shown(value: object) -> str:
     """Return a value as a sentence shows it: a short repr without an address, else its type."""
     text = " ".join(repr(value).split())
-    return text if len(text) <= 60 and " at 0x" not in text else f"a {type(value).__name__}"
+    kind = type(value).__name__
+    return text if len(text) <= 60 and " at 0x" not in text else f"a{'n' * (kind[0] in 'aeiou')} {kind}"
 
 
 def _tail(remedy: str) -> str:

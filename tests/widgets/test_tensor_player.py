@@ -224,9 +224,13 @@ def test_what_cannot_be_shown_together_is_refused(traces: Any, says: tuple[str, 
     assert all(part in str(caught.value) for part in says), caught.value
 
 
-def test_no_trace_and_too_many_events_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.wrong_type
+def test_players_take_tiled_traces() -> None:
     with pytest.raises(TypeError, match=r"WarpTrace.*tensor_kernel"):
         TensorPlayer(MMA.warp)
+
+
+def test_too_many_events_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsewarp.widgets.tensor.MOST_EVENTS", 5)
     with pytest.raises(ValueError, match="at most 5 are shown"):
         TensorPlayer(MMA)

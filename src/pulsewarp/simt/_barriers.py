@@ -29,7 +29,7 @@ class BarrierRound:
     Parameters
     ----------
     block, number : int
-        Which block, and its how manieth barrier, counted from 1.
+        Which block, and which of its barriers, counted from 1.
     arrivals : tuple of (int, int)
         Cycle and warp of every arrival, in the order of cycles: the cycle in which the barrier was issued.
     exits : tuple of (int, int)
@@ -55,7 +55,14 @@ class BarrierRound:
         return tuple(sorted(w for cycle, w in (*self.arrivals, *self.exits) if cycle == self.last_event))
 
     def waited(self, t: int) -> int:
-        """Return the warp-cycles spent at this barrier in cycles 0 to `t`."""
+        """Return the warp-cycles spent at this barrier in cycles 0 to `t`.
+
+        Parameters
+        ----------
+        t : int
+            Cycle; of one beyond the end of the run nothing is added.
+        """
+        t = _checks.whole_number("t", t, least=0)
         end = math.inf if self.opens is None else self.opens
         return sum(int(max(0, min(end, t + 1) - cycle - 1)) for cycle, _ in self.arrivals)
 
@@ -188,7 +195,7 @@ result until 12, and has 6 FFMA to go.'
             When the trace has no such cycle or block.
         """
         t = _checks.whole_number("t", t, least=0, most=self.trace.cycles - 1)
-        if block not in self._mates:
+        if not isinstance(block, int | np.integer) or block not in self._mates:
             raise ValueError(
                 f"block is {block!r}, but the trace has {', '.join(map(str, self.blocks))}; name one."
             )

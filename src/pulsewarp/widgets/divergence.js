@@ -7,6 +7,8 @@ import { comparison } from "./kit/compare.js";
 import { h, s, set } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { surface } from "./kit/states.js";
+import { tickStep } from "./kit/timeline.js";
 
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
 /** @typedef {[string, number, number, number, string]} Standing what the lanes do, their line, the entry's last line or -1, mask, lanes in words */
@@ -125,13 +127,6 @@ export function under(at, runs, x, y) {
   return null;
 }
 
-/** Cycles between two labels of the axis. @param {Layout} at */
-function tickStep(at) {
-  let step = 1;
-  for (let i = 0; (step * at.plot) / at.cycles < 44; i++) step = [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3);
-  return step;
-}
-
 // ------------------------------------------------------------------------------------------------ draw
 
 /** @param {Element} node */
@@ -181,24 +176,6 @@ function fills(to, palette) {
   };
 }
 
-/**
- * A canvas ready to draw on in CSS pixels, sharp on any screen.
- * @param {HTMLCanvasElement} canvas @param {number} wide @param {number} high
- */
-function surface(canvas, wide, high) {
-  const scale = window.devicePixelRatio || 1;
-  const [w, deep] = [Math.round(wide * scale), Math.round(high * scale)];
-  if (canvas.width !== w || canvas.height !== deep) {
-    canvas.width = w;
-    canvas.height = deep;
-    canvas.style.width = `${wide}px`;
-    canvas.style.height = `${high}px`;
-  }
-  const to = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  to.setTransform(scale, 0, 0, scale, 0, 0);
-  return to;
-}
-
 /** All of time, without the playhead. @param {CanvasRenderingContext2D} to @param {Layout} at @param {Run[]} runs @param {Palette} palette */
 function drawTime(to, at, runs, palette) {
   to.fillStyle = palette.paper;
@@ -236,7 +213,7 @@ function drawTime(to, at, runs, palette) {
   });
   to.font = `12px ${palette.sans}`;
   to.fillStyle = palette.muted;
-  const step = tickStep(at);
+  const step = tickStep(at.plot / at.cycles, 44);
   for (let tick = 0; tick < at.cycles; tick += step) {
     const x = across(at, tick) + wide / 2;
     to.textAlign = x > at.width - 20 ? "right" : "center";

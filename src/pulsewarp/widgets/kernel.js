@@ -9,6 +9,7 @@ import { h, set, write } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 import { legendMarks, outline, paint, paletteOf, surface } from "./kit/states.js";
+import { firstCycle } from "./kit/timeline.js";
 
 /** @typedef {import("./kit/wire.js").Packed} Packed */
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
@@ -73,6 +74,8 @@ function reader({ header, columns }, n) {
       if (kernel.state(t, w) !== "barrier") return null;
       return table.line[rows[w][rows[w].length - 1]];
     },
+    /** @param {number} row @returns {boolean} */
+    loads: (row) => header.what[table.kind[row]] === "load",
     /** @param {number} row @returns {Numbers | null} the elements of its lanes */
     places: (row) => (table.place[row] < 0 ? null : column("places").subarray(table.place[row] * LANES, (table.place[row] + 1) * LANES)),
     /** @param {number} row @returns {Numbers | null} the values of its lanes */
@@ -217,7 +220,7 @@ function describe(header, kernel, t, w) {
   const { head, table, time } = kernel;
   const row = kernel.issuing(t, w);
   if (row !== null) {
-    const lands = header.what[table.kind[row]] === "load" ? `; it lands in cycle ${number(time[t] + table.latency[row])}` : "";
+    const lands = kernel.loads(row) ? `; it lands in cycle ${number(time[t] + table.latency[row])}` : "";
     return `${named(kernel, w)} issues ${quoted(kernel, table.line[row])}: ${effect(header, kernel, row, w)}${lands}.`;
   }
   const state = kernel.state(t, w);
@@ -247,7 +250,7 @@ function caption(header, kernels, t, selected) {
     const too = others.length ? ` ${listed(others)} issue${others.length === 1 ? "s" : ""} too.` : "";
     const row = kernel.issuing(t, w);
     const problem = row === null ? null : head.problems.find((/** @type {{lines: number[]}} */ p) => p.lines.includes(kernel.table.line[row]));
-    const wrong = problem ? ` Something is wrong on this line: ${problem.kind}.` : "";
+    const wrong = problem ? ` This line is part of what went wrong: ${problem.kind}.` : "";
     return `${two ? `${capital(kernel.name)}: ${words}` : capital(words)}${too}${wrong}`;
   });
 }
@@ -319,27 +322,25 @@ function frameTable(header, kernels, t) {
 
 // ------------------------------------------------------------------------------------------------ draw
 
-const CELL = 9; // a frame in the strip
+const [CELL, WIDEST_CELL] = [9, 18]; // a frame in the strip; few frames are drawn wider
 const STRIP_TOP = 15;
 
 /** @param {number} warps @returns {number} height of a warp in the strip */
 function pitchOf(warps) {
-  return warps <= 8 ? 11 : warps <= 16 ? 8 : warps <= 32 ? 5 : 3;
+  return warps <= 4 ? 15 : warps <= 8 ? 11 : warps <= 16 ? 8 : warps <= 32 ? 5 : 3;
 }
 
 /** @param {number} wide @param {number} frames @param {number} warps where the strip lies, in CSS pixels */
 function stripLayout(wide, frames, warps) {
   const label = 30;
   const pitch = pitchOf(warps);
-  const count = Math.max(4, Math.min(frames, Math.floor((wide - label) / CELL)));
-  return { wide, label, pitch, count, frames, every: Math.ceil(12 / pitch), height: STRIP_TOP + warps * pitch + 18 };
+  const cell = Math.max(CELL, Math.min(WIDEST_CELL, Math.floor((wide - label - 2) / frames)));
+  const count = Math.max(4, Math.min(frames, Math.floor((wide - label - 2) / cell)));
+  return { wide, label, pitch, cell, count, frames, every: Math.ceil(12 / pitch), height: STRIP_TOP + warps * pitch + 20 };
 }
 
-/** The first frame of the strip: it jumps by half a window. @param {{count: number, frames: number}} at @param {number} t @returns {number} */
-function firstFrame({ count, frames }, t) {
-  const half = Math.max(1, Math.floor(count / 2));
-  return Math.max(0, Math.min(Math.floor(t / half) * half - Math.floor(half / 2), frames - count));
-}
+/** The first frame of the strip. @param {{count: number, frames: number}} at @param {number} t @returns {number} */
+const firstFrame = ({ count, frames }, t) => firstCycle({ count, cycles: frames }, t);
 
 /**
  * @param {CanvasRenderingContext2D} to @param {ReturnType<typeof stripLayout>} at @param {Kernel} kernel
@@ -354,7 +355,7 @@ function drawStrip(to, at, kernel, { t, warp, colours, hidden, sans, mono }) {
     const y = STRIP_TOP + w * at.pitch;
     if (w === warp) {
       to.fillStyle = colours.panel;
-      to.fillRect(0, y, at.label + at.count * CELL, at.pitch);
+      to.fillRect(0, y, at.label + at.count * at.cell, at.pitch);
     }
     if (w === warp || (w % at.every === 0 && Math.abs(w - warp) >= at.every)) {
       to.fillStyle = w === warp ? colours.now : colours.muted;
@@ -365,30 +366,48 @@ function drawStrip(to, at, kernel, { t, warp, colours, hidden, sans, mono }) {
     for (let f = first; f < (hidden ? Math.min(end, t + 1) : end); f++) {
       const row = kernel.issuing(f, w);
       const on = row === null ? LANES : lanesOn(kernel.table.mask[row]);
-      paint(to, colours, kernel.state(f, w), at.label + (f - first) * CELL, y + 0.5, CELL - 1, at.pitch - 1.5, on);
+      paint(to, colours, kernel.state(f, w), at.label + (f - first) * at.cell, y + 0.5, at.cell - 1, at.pitch - 1.5, on);
     }
   });
   const bottom = STRIP_TOP + kernel.rows.length * at.pitch;
-  const here = at.label + (t - first) * CELL;
+  const here = at.label + (t - first) * at.cell;
   if (!hidden && t + 1 < end) {
     to.globalAlpha = 0.62;
     to.fillStyle = colours.paper;
-    to.fillRect(here + CELL, STRIP_TOP, (end - t - 1) * CELL, bottom - STRIP_TOP);
+    to.fillRect(here + at.cell, STRIP_TOP, (end - t - 1) * at.cell, bottom - STRIP_TOP);
     to.globalAlpha = 1;
   }
   to.font = `11px ${sans}`;
   to.textAlign = "center";
   to.fillStyle = colours.muted;
-  for (let f = Math.ceil(first / 10) * 10; f < (hidden ? Math.min(end, t + 1) : end); f += 10) {
-    const x = at.label + (f - first + 0.5) * CELL;
-    to.fillRect(x - 0.5, bottom + 1, 1, 3);
-    if (x > at.label + 14 && x < at.label + at.count * CELL - 8) to.fillText(String(kernel.time[f]), x, bottom + 11);
+  const told = hidden ? Math.min(end, t + 1) : end;
+  for (let f = first + 1; f < told; f++) { // between two frames: a slash where cycles are left out
+    if (kernel.time[f] - kernel.time[f - 1] === 1) continue;
+    slash(to, at.label + (f - first) * at.cell - 0.5, bottom + 2);
   }
-  outline(to, colours.now, here - 1.5, STRIP_TOP - 2, CELL + 2, bottom - STRIP_TOP + 4, 2);
+  const every = Math.ceil(56 / at.cell);
+  for (let f = Math.ceil(first / every) * every; f < told; f += every) {
+    const x = at.label + (f - first + 0.5) * at.cell;
+    const text = number(kernel.time[f]);
+    const half = to.measureText(text).width / 2;
+    to.fillText(text, Math.max(at.label + half, Math.min(x, at.wide - half)), bottom + 13);
+  }
+  outline(to, colours.now, here - 1.5, STRIP_TOP - 2, at.cell + 2, bottom - STRIP_TOP + 4, 2);
   to.fillStyle = colours.now;
   to.font = `700 11px ${sans}`;
-  to.textAlign = here < at.label + 20 ? "left" : "center";
-  to.fillText(`cycle ${kernel.time[t]}`, Math.max(at.label, Math.min(here + CELL / 2, at.label + at.count * CELL - 24)), 6);
+  const said = `cycle ${number(kernel.time[t])}`;
+  const half = to.measureText(said).width / 2;
+  to.fillText(said, Math.max(at.label + half, Math.min(here + at.cell / 2, at.wide - half)), 6);
+}
+
+/** Where the strip leaves cycles out. @param {CanvasRenderingContext2D} to @param {number} x @param {number} y */
+function slash(to, x, y) {
+  to.strokeStyle = to.fillStyle;
+  to.lineWidth = 1;
+  to.beginPath();
+  to.moveTo(x - 2, y + 4);
+  to.lineTo(x + 2, y);
+  to.stroke();
 }
 
 const TEXT = 11;
@@ -482,6 +501,7 @@ function coloursOf(node, theme) {
 
 const SIDE_BY_SIDE = 860; // from this width on two kernels stand beside each other
 const ROOMY = 500; // from this width on a line's score stands beside it
+const LONG = 16; // a source of so many lines has room for all panels beside it
 const MOST_LETTERS = 6;
 
 export default {
@@ -525,16 +545,22 @@ export default {
         const wrong = kernels.flatMap((/** @type {Kernel} */ kernel) => kernel.head.problems.map((/** @type {{kind: string, text: string, lines: number[]}} */ p) => ({ ...p, of: kernel.name })));
         const problems = wrong.length ? problemPanel(wrong, kernels.length > 1) : null;
         const traffic = still || hidden ? null : sectorCurves(packed, kernels, signal);
-        const below = [bill.el, ...lanes.map((/** @type {{el: HTMLElement}} */ l) => l.el), ...(traffic ? [traffic.el] : [])];
+        const sides = lanes.map((/** @type {{el: HTMLElement}} */ l) => l.el);
+        const rest = [bill.el, ...(traffic ? [traffic.el] : [])];
+        const beside = kernels.length === 1 ? [problems?.el, ...sides] : [];
+        const below = kernels.length === 1 ? [] : [problems?.el, bill.el, ...sides, ...rest.slice(1)];
+        (kernels.length === 1 && kernels[0].head.source.length >= LONG ? beside : below).push(...(kernels.length === 1 ? rest : []));
         const marks = legendMarks(statesPresent(packed), kernels.flatMap((/** @type {Kernel} */ kernel) => Array.from(kernel.table.mask, lanesOn)));
         const touches = [["kn-read", "read now"], ["kn-write", "written now"], ["kn-done", "written before"], ["kn-passed", "as passed"], ["kn-none", "not yet defined"]]
           .map(([mark, text]) => ({ mark: h("i", { class: `kn-key ${mark}`, "aria-hidden": "true" }), text }));
+        const here = { mark: h("b", { class: "kn-issue", "aria-hidden": "true" }, "w0"), text: "issues this line now" };
+        const gap = skips(columns.time) ? [{ mark: h("b", { class: "kn-slash", "aria-hidden": "true" }, "/"), text: "cycles left out in which nothing changes" }] : [];
         return {
           el,
-          legend: h("div", {}, legend([...touches, ...marks.entries])),
-          // One kernel has its panels beside it; two take the whole width, and what is read at rest stands below the transport.
-          panels: still || kernels.length > 1 ? [] : [problems?.el, ...below].filter((x) => x !== undefined),
-          after: still || kernels.length === 1 ? undefined : h("div", { class: "kn-below" }, problems?.el, ...below),
+          legend: h("div", {}, legend([here, ...touches, ...marks.entries, ...gap])),
+          // One kernel has panels beside it, as many as its source is long; what is read at rest stands below the transport.
+          panels: still ? [] : beside.filter((x) => x !== undefined),
+          after: still || !below.length ? undefined : h("div", { class: "kn-below" }, ...below),
           resize(wide) {
             const two = kernels.length > 1 && wide >= SIDE_BY_SIDE;
             set(el, { "data-beside": two });
@@ -558,6 +584,9 @@ export default {
     };
   }),
 };
+
+/** @param {Numbers} time @returns {boolean} whether the frames leave cycles out */
+const skips = (time) => Array.prototype.some.call(time, (t, f) => f > 0 && t - time[f - 1] > 1);
 
 /** @param {Packed} packed @returns {Set<string>} the states that occur, so that the legend names no others */
 function statesPresent({ header, columns }) {
@@ -596,6 +625,9 @@ function kernelPicture(header, kernel, { still, signal, select, hidden }) {
     resize(wide, high) {
       at = stripLayout(wide, header.frames, head.warps);
       set(el, { "data-roomy": wide >= ROOMY && !still });
+      // On a phone a long source scrolls by itself, so that memory and the sentence stay near it.
+      const scrolls = wide < ROOMY && !still && head.source.length >= LONG;
+      set(source.el, { "data-scrolls": scrolls, tabindex: scrolls ? 0 : null, "aria-label": `source of ${kernel.name}` });
       const shares = memoryLayout(head.arrays, grids.map((/** @type {{letters: number}} */ grid) => grid.letters), wide, high);
       grids.forEach((/** @type {{resize: (grid: Grid) => void}} */ grid, /** @type {number} */ a) => grid.resize(shares[a]));
     },
@@ -619,6 +651,13 @@ function kernelPicture(header, kernel, { still, signal, select, hidden }) {
   };
 }
 
+const TITLES = [
+  ["", ""], ["source", ""], ["warps here", "The warps that are at this line; in orange those that issue it now."],
+  ["instr.", "Instructions issued for this line so far, all warps together."], ["lanes off", "Lanes that those instructions left idle."],
+  ["sectors (least)", "32-byte pieces of global memory; in brackets, how many would hold the bytes."],
+  ["wavefr. (least)", "Wavefronts, passes through shared memory; in brackets, how many would do without a bank conflict."],
+];
+
 /** @param {Kernel} kernel the source, with the marked line, the warps at each line and what each has cost */
 function sourceList(kernel) {
   const { head } = kernel;
@@ -636,8 +675,7 @@ function sourceList(kernel) {
       h("span", { class: "kn-number" }, line), code, cells.there, ...cells.cost);
     return { line, el, cells };
   });
-  const titles = ["", "source", "warps here", "instr.", "off", "sectors", "wavefr."];
-  const top = h("li", { class: "kn-titles", "aria-hidden": "true" }, ...titles.map((title, i) => h("span", { class: i > 2 ? "kn-cost" : "" }, title)));
+  const top = h("li", { class: "kn-titles", "aria-hidden": "true" }, ...TITLES.map(([title, help], i) => h("span", { class: i > 2 ? "kn-cost" : "", title: help }, title)));
   const el = h("ol", { class: "kn-source", "data-shared": head.uses_shared }, top, ...rows.map((/** @type {{el: HTMLElement}} */ row) => row.el));
   return {
     el,
@@ -660,6 +698,7 @@ function sourceList(kernel) {
           "data-told": cost.length ? told(cost) : null, "aria-current": line === marked ? "true" : null, "data-issues": line === marked && issues,
           "data-warps": [...here.now, ...here.wait].sort((a, b) => a - b).join(" "), "data-cost": cost.join(" "),
         });
+        if (line === marked && el.hasAttribute("data-scrolls")) el.scrollTop = row.offsetTop - (el.clientHeight - row.offsetHeight) / 2;
       }
     },
   };
@@ -695,7 +734,7 @@ function gridOf(kernel, memory, a, signal) {
       content = kernel.memory(t, a, owner);
       const mine = row !== null && kernel.table.array[row] === a;
       const places = mine && row !== null ? kernel.places(row) : null;
-      const writes = mine && row !== null && kernel.table.kind[row] !== 2;
+      const writes = mine && row !== null && !kernel.loads(row);
       drawGrid(surface(canvas, at.width, at.height), at, memory, content, { places, writes, letters, colours, mono });
       const written = content.state.reduce((sum, state) => sum + (state === WRITTEN ? 1 : 0), 0);
       const touched = places ? new Set(Array.from(places).filter((p) => p >= 0)).size : 0;
@@ -727,7 +766,8 @@ function lanePanel(header, kernel, two) {
     const parts = [h("span", { class: "kn-lane" }, l), h("b", {}), h("span", { class: "kn-element" })];
     return { parts, el: h("li", {}, ...parts) };
   });
-  const el = h("section", { class: "pw-panel kn-lanes" }, h("header", {}, title), h("ol", {}, ...cells.map((cell) => cell.el)));
+  const el = h("section", { class: "pw-panel kn-lanes" }, h("header", {}, title),
+    h("ol", {}, ...cells.map((cell) => cell.el)), h("p", { class: "pw-note" }, "A box: the lane, its value, the element it touches; dashed while a load is on its way."));
   return {
     el,
     /** @param {number} t @param {number[]} selected */
@@ -740,8 +780,8 @@ function lanePanel(header, kernel, two) {
       write(title, row === null ? `${lead}nothing issued yet` : `${lead}${head.texts[table.text[row]]}, line ${table.line[row]}, issued in cycle ${number(issued)}`);
       const [places, values] = row === null ? [null, null] : [kernel.places(row), kernel.values(row)];
       const memory = row === null ? undefined : head.arrays[table.array[row]];
-      const flying = row !== null && table.kind[row] === 2 && issued + table.latency[row] > kernel.time[t];
-      const kind = row === null ? "" : memory ? (table.kind[row] === 2 ? "kn-loads" : "kn-stores") : "";
+      const flying = row !== null && kernel.loads(row) && issued + table.latency[row] > kernel.time[t];
+      const kind = row === null ? "" : memory ? (kernel.loads(row) ? "kn-loads" : "kn-stores") : "";
       cells.forEach(({ el: cell, parts: [, value, where] }, l) => {
         const on = row !== null && Boolean((table.mask[row] >>> l) & 1);
         const exact = on && values ? values[l] : null;
@@ -803,7 +843,7 @@ function scorePanel({ header, columns }, kernels) {
 function problemPanel(problems, two) {
   return {
     el: h("section", { class: "pw-panel kn-problems" }, h("header", {}, h("h4", {}, "what went wrong")),
-      h("ul", {}, ...problems.map(({ kind, text, of }) => h("li", {}, h("b", {}, `${two ? `${of}: ` : ""}${kind}`), ` ${text}`)))),
+      h("ul", {}, ...problems.map(({ kind, text, of }) => h("li", {}, h("b", {}, `${two ? `${of}: ` : ""}${kind}`), h("span", {}, text))))),
   };
 }
 
