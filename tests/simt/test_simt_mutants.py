@@ -65,9 +65,17 @@ Fault = tuple[str, str, str, Checks]  # its name, what stands there, what is put
 
 ENGINE: list[Fault] = [
     (
+        "a jump past a unit that frees",
+        "if masks[q] and t < frees[q] < end:",
+        "if masks[q] and end == NEVER and t < frees[q] < end:",
+        (fuzz,),
+    ),
+    ("a jump past memory that frees", "if t < memory_free < end:", "if t < memory_free < 0:", (fuzz,)),
+    ("a jump past a load that lands", "if landing and t < landing[0] < end:", "if 0:", (fuzz,)),
+    (
         "two issues in a cycle",
-        "for s, masks, wakes, bits in numbered:",
-        "for s, masks, wakes, bits in numbered * 2:",
+        "for s, masks, frees, wakes, bits in numbered:",
+        "for s, masks, frees, wakes, bits in numbered * 2:",
         (laws, fuzz),
     ),
     (
@@ -129,8 +137,8 @@ ENGINE: list[Fault] = [
     ),
     (
         "a unit never busy",
-        "free[s][q] = t + interval",
-        "free[s][q] = t",
+        "frees[q] = t + interval",
+        "frees[q] = t",
         (fuzz, reference),
     ),
     (

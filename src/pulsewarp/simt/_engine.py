@@ -142,12 +142,13 @@ def run(
     issues: list[list[int]] = [[] for _ in programs]
 
     n_queues = max([MEMORY, *queue]) + 1
-    slow = range(MEMORY + 1, n_queues)
+    slow = tuple(range(MEMORY + 1, n_queues))
     # Bits of the warps that have their operands, by scheduler and queue.
     ready = [[0] * n_queues for _ in range(schedulers)]
     ready_of = [ready[w % schedulers] for w in range(len(programs))]
     # Bits of the warps that will have their operands for a unit that is always free, by cycle.
     waking: list[dict[int, int]] = [{} for _ in range(schedulers)]
+    free = [[0] * n_queues for _ in range(schedulers)]  # the cycle from which a unit is free again
     numbered = []
     bit_of = [0] * len(programs)
     for s in range(schedulers):
@@ -155,11 +156,10 @@ def run(
         bits = {1 << k: w for k, w in enumerate(reversed(mine) if policy.youngest_first else mine)}
         for bit, w in bits.items():
             bit_of[w] = bit
-        numbered.append((s, ready[s], waking[s], bits))
+        numbered.append((s, ready[s], free[s], waking[s], bits))
     favoured = [-1] * schedulers
     follow = policy.follow
     memory_free = 0
-    free = [[0] * n_queues for _ in range(schedulers)]
     landing: list[int] = []  # heap of the cycles at which loads in flight land
     joining: dict[int, list[int]] = {}  # warps by the cycle in which they have those for another unit
     unparking: dict[int, list[int]] = {}  # and by the cycle in which the wait for loads or a barrier is over
@@ -176,7 +176,7 @@ def run(
     parked = [0] * schedulers  # bits of the warps that wait for loads (two_level) or a barrier, or are done
     if policy.pools:
         pools = []
-        for s, _, _, bits in numbered:
+        for s, _, _, _, bits in numbered:
             order = list(bits)
             active, rest = order[:ACTIVE_WARPS], order[ACTIVE_WARPS:]
             parked[s] = sum(bit for bit in order if steps[bits[bit]] is None)
@@ -200,7 +200,7 @@ def run(
                 parked[w % schedulers] &= ~bit_of[w]
                 moved[w % schedulers] = True
         idle = True
-        for s, masks, wakes, bits in numbered:
+        for s, masks, frees, wakes, bits in numbered:
             if t in wakes:
                 bit = wakes.pop(t)
                 masks[ALWAYS_FREE] |= bit
@@ -218,7 +218,7 @@ def run(
                         eligible |= masks[MEMORY]
             if slow:
                 for q in slow:
-                    if masks[q] and free[s][q] <= t:
+                    if masks[q] and frees[q] <= t:
                         eligible |= masks[q]
             if pools is not None:
                 if moved[s]:
@@ -246,7 +246,7 @@ def run(
                     if max_outstanding is not None:
                         heappush(landing, t + latency)
                 elif q:
-                    free[s][q] = t + interval
+                    frees[q] = t + interval
             if after is not None and interval > 0:
                 wake = t + delay
                 if older:
@@ -313,7 +313,7 @@ def run(
             if t >= look_ahead:
                 end = min([min(cycles) for cycles in awaited if cycles], default=NEVER)
                 turns = []
-                for s, masks, _, bits in numbered:
+                for s, masks, _, _, bits in numbered:
                     if any(masks[MEMORY:]) or moved[s] or end < t + WORTH:
                         break
                     eligible = masks[ALWAYS_FREE] & inside[s]
@@ -330,7 +330,7 @@ def run(
                             raise OverflowError
                         for s, order in turns:
                             for k, bit in enumerate(order):
-                                w = numbered[s][3][bit]
+                                w = numbered[s][-1][bit]
                                 issues[w].extend(range(t + k, end, len(order)))
                                 steps[w] = line_of[w][len(issues[w])]
                             favoured[s] = order[(end - t - 1) % len(order)] * follow
@@ -338,15 +338,22 @@ def run(
                 look_ahead = t + WORTH
         else:
             # Nothing could issue: nothing can until a warp wakes, a busy unit frees or a load lands.
-            times = [min(cycles) for cycles in awaited if cycles]
-            for s, masks, _, _ in numbered:
+            end = NEVER
+            for cycles in awaited:
+                if cycles:
+                    end = min(end, *cycles)
+            for _, masks, frees, _, _ in numbered:
+                for q in slow:
+                    if masks[q] and t < frees[q] < end:
+                        end = frees[q]
                 if masks[MEMORY]:
-                    times += [memory_free, *landing[:1]]
-                times += [free[s][q] for q in slow if masks[q]]
-            times = [cycle for cycle in times if cycle > t]
-            if not times:  # warps stand at a barrier that never opens
+                    if t < memory_free < end:
+                        end = memory_free
+                    if landing and t < landing[0] < end:
+                        end = landing[0]
+            if end == NEVER:  # warps stand at a barrier that never opens
                 return issues, pools
-            t = min(times)
+            t = end
         if t > last_cycle:
             raise OverflowError
 

@@ -59,7 +59,7 @@ def _gather(pieces: Sequence[tuple[WarpRecord, int]]) -> Iterable[_Accesses]:
     for key in sorted(writes):
         rows = found[key]
         count = len(rows)
-        elements = np.stack([i.elements for i, *_ in rows if i.elements is not None])
+        elements = np.concatenate([i.elements for i, *_ in rows if i.elements is not None]).reshape(-1, LANES)
         on = elements >= 0
 
         def column(values: list[int], on: NDArray[np.bool_] = on) -> Ints:

@@ -53,9 +53,12 @@ def even(lanes: Lanes) -> bool:
     return lanes.tobytes() == lanes[:1].tobytes() * len(lanes)
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, eq=False)  # not frozen: a trace makes tens of thousands, at half the time each
 class Value:
-    """What an expression is in every lane, and the register that holds it (None: known without one)."""
+    """What an expression is in every lane, and the register that holds it (None: known without one).
+
+    Never changed once made: variables, constants and loops share them.
+    """
 
     data: Lanes
     register: str | None = None
