@@ -361,7 +361,7 @@ class _Run:
     def _title(self) -> str:
         names = list(self.replays)
         if len(names) == 2:
-            return f"{names[0]} and {names[1]} on one clock"
+            return f"Two kernels on one clock: {names[0]} and {names[1]}"
         kernel = self.replays[names[0]].kernel
         blocks, threads = int(np.prod(kernel.grid)), int(np.prod(kernel.block))
         of = f"{counted(blocks, 'block')} of {counted(threads, 'thread')}"
@@ -392,7 +392,10 @@ class _Run:
         load = _LOADS[self.timing["served_by"]]
         used = [name for name in (load, "LDS", "FFMA") if name in machine.operations]
         own = self.timing["load_latency"]
-        given = f"Loads of global memory take {own} cycles here, to be watched. " if own is not None else ""
+        given = ""
+        if own is not None:
+            given = f"Loads of global memory take {counted(own, 'cycle')} here, so that they can be watched. "
+            used.remove(load)
         costs = ", ".join(f"{name} {machine.operations[name].latency}" for name in used)
         policy = simt.POLICY_NAMES[self.timing["policy"]]
         return (
