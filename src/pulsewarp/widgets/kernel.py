@@ -389,13 +389,12 @@ class _Run:
     def _given(self) -> str:
         """Return the times, one line; where they come from stands in the help."""
         machine = simt.architecture(self.timing["architecture"])
-        load = _LOADS[self.timing["served_by"]]
-        used = [name for name in (load, "LDS", "FFMA") if name in machine.operations]
         own = self.timing["load_latency"]
-        given = ""
+        given, loads = "", [_LOADS[self.timing["served_by"]]]
         if own is not None:
             given = f"Loads of global memory take {counted(own, 'cycle')} here, so that they can be watched. "
-            used.remove(load)
+            loads = []
+        used = [name for name in (*loads, "LDS", "FFMA") if name in machine.operations]
         costs = ", ".join(f"{name} {machine.operations[name].latency}" for name in used)
         policy = simt.POLICY_NAMES[self.timing["policy"]]
         return (

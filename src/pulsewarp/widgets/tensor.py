@@ -32,8 +32,8 @@ _TASK = (
     "units starve, and say what for."
 )
 _HELP = (
-    "Above, time: a row for each tensor unit (the tensor cores of one scheduler, taken as one) with the mma it "
-    "works on, by warp; over its bars the scheduler's issue slots; below, a row for each stage of shared "
+    "Above, time: a row for each tensor unit (the tensor cores of one scheduler, taken as one) with the mma "
+    "it works on, by warp; over its bars the scheduler's issue slots; below, a row for each stage of shared "
     "memory. A frame is a cycle in which something starts or ends.",
     "Below, one mma spread over the 32 lanes of its warp: a box is what one lane holds side by side, and "
     "bears the lane's number. It is what the first tensor unit did last, or the one you click in the "
