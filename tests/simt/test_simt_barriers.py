@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -214,6 +215,21 @@ def test_bad_input(late: simt.WarpTrace) -> None:
         simt.barriers(late).why(99, 0)
     with pytest.raises(ValueError, match=r"w is 4, .* at most 3"):
         simt.barriers(late).of_warp(4)
+
+
+def test_an_unknown_keyword_is_answered_with_the_valid_ones(late: simt.WarpTrace) -> None:
+    found = simt.barriers(late)
+    calls: list[tuple[Callable[..., object], dict[str, int], str]] = [
+        (found.why, {"t": 0, "blok": 0}, "t, block"),
+        (found.of_warp, {"warp": 0}, "w"),
+        (found.verify, {"t": 0}, "cycle"),
+        (found.verify_frame, {"t": 0}, "cycle"),
+        (found.rounds[0].waited, {"cycle": 0}, "t"),
+        (simt.barriers, {"trase": 0}, "trace"),
+    ]
+    for call, given_keywords, valid in calls:
+        with pytest.raises(TypeError, match=rf"does not know the keyword .*Valid: {valid}\."):
+            call(**given_keywords)
 
 
 @pytest.mark.wrong_type

@@ -521,6 +521,30 @@ def test_a_setting_out_of_range(settings: dict[str, Any], sentence: str) -> None
         simt.run_warp("x = 1", **settings)
 
 
+@pytest.mark.wrong_type
+@pytest.mark.parametrize("given", [1, 0, "no", None])
+def test_branches_is_true_or_false(given: Any) -> None:
+    with pytest.raises(TypeError, match=rf"branches is {given!r}, but must be a bool"):
+        simt.run_warp("x = 1", branches=given)
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "meant"),
+    [
+        ("why", "cycle", "t"),
+        ("standing", "cycle", "t"),
+        ("lines_at", "cycle", "t"),
+        ("verify", "cycles", "cycle"),
+        ("verify_frame", "cycles", "cycle"),
+    ],
+)
+def test_an_unknown_keyword_is_answered_with_the_valid_ones(method: str, given: str, meant: str) -> None:
+    trace = simt.run_warp("x = 1")
+    with pytest.raises(TypeError, match=rf"DivergenceTrace.{method} does not know .*Valid: {meant}\."):
+        getattr(trace, method)(**{given: 0})
+    getattr(trace, method)(**{meant: 0})
+
+
 def test_a_run_too_long_to_keep() -> None:
     with pytest.raises(ValueError, match=r"The run takes \d+ cycles, but at most 20000 are kept"):
         simt.run_warp("x = 0\nwhile x < 100:\n    x = x + 1", latency=1000)

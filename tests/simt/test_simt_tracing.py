@@ -301,6 +301,13 @@ def test_a_divergent_barrier_names_who_did_not_arrive() -> None:
         run.simulate()
 
 
+@pytest.mark.wrong_type
+@pytest.mark.parametrize("given", [1, "no", None])
+def test_until_stop_is_true_or_false(given: Any) -> None:
+    with pytest.raises(TypeError, match=rf"until_stop is {given!r}, but must be a bool"):
+        LESSONS["divergent_barrier"].trace().simulate(until_stop=given)
+
+
 def test_threads_at_two_barriers_do_not_meet() -> None:
     run = trace("if cuda.threadIdx.x < 32:\n    cuda.syncthreads()\nelse:\n    cuda.syncthreads()", block=64)
     (problem,) = run.problems
@@ -418,7 +425,12 @@ REFUSED = [
     ("cuda.nanosleep(3)", "cuda.nanosleep(...)", "syncthreads"),
     ("out[0] = cuda.gird(1)", "cuda.gird(...)", "write cuda.grid if that was meant."),
     ("out[0] = np.random.rand()", "np.random.rand(...)", "draw the numbers outside"),
-    ("out[0] = sum(x)", "sum(...)", "math.sqrt"),
+    ("out[0] = sum(x)", "sum(...)", "for loop"),
+    ("out[0] = x.sum()", "x.sum(...)", "for loop"),
+    ("out[0] = np.dot(x, out)", "np.dot(...)", "for loop"),
+    ("a = np.zeros(4)", "np.zeros(...)", "cuda.local.array"),
+    ("out[0] = str(1)", "str(...)", "math.sqrt"),
+    ("cuda.syncthreads", "cuda.syncthreads without a call", "write cuda.syncthreads()."),
     ("out[0] = max(x, default=0)", "a keyword in max(...)", "by position"),
     ("out[0]: int = 3", "an annotated assignment", "np.float32"),
 ]

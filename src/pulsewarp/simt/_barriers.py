@@ -54,6 +54,7 @@ class BarrierRound:
         """The warps that opened it, or would: those whose arrival or exit came last."""
         return tuple(sorted(w for cycle, w in (*self.arrivals, *self.exits) if cycle == self.last_event))
 
+    @_checks.names_keywords
     def waited(self, t: int) -> int:
         """Return the warp-cycles spent at this barrier in cycles 0 to `t`.
 
@@ -181,6 +182,7 @@ result until 12, and has 6 FFMA to go.'
         """Cycles each warp has stood at barriers, counted from 0 to each cycle; (T, W)."""
         return freeze(np.cumsum(self.trace.state == BARRIER, axis=0, dtype=np.int64))
 
+    @_checks.names_keywords
     def why(self, t: int, block: int) -> str:
         """Return one sentence: how block `block` stands with its barriers in cycle `t`, and who is late.
 
@@ -219,6 +221,7 @@ result until 12, and has 6 FFMA to go.'
             columns.append(column)
         return [list(told) for told in zip(*columns, strict=True)]
 
+    @_checks.names_keywords
     def of_warp(self, w: int) -> list[tuple[int, str]]:
         """Return what warp `w` has to do with its barriers, as (first cycle, sentence) in order.
 
@@ -249,6 +252,7 @@ result until 12, and has 6 FFMA to go.'
             told[one.opens] = self._ahead(w, pc + 1)
         return [(t, text) for t, text in sorted(told.items()) if t < trace.cycles]
 
+    @_checks.names_keywords
     def verify(self, cycle: int | None = None) -> Report:
         """Check the run against the rule of a barrier: nobody passes early, nobody is kept longer.
 
@@ -272,6 +276,7 @@ result until 12, and has 6 FFMA to go.'
             checks.append(self.verify_frame(cycle))
         return Report(tuple(checks))
 
+    @_checks.names_keywords
     def verify_frame(self, cycle: int) -> Check:
         """Count the threads at barriers in one cycle again, warp by warp from their programs.
 
@@ -519,6 +524,7 @@ result until 12, and has 6 FFMA to go.'
         )
 
 
+@_checks.names_keywords
 def barriers(trace: WarpTrace) -> Barriers:
     """Return every barrier of a run: arrivals, exits, openings, and what the waiting cost.
 

@@ -195,6 +195,7 @@ class DivergenceTrace:
             for r, name in enumerate(self.registers)
         }
 
+    @_checks.names_keywords
     def why(self, t: int) -> str:
         r"""Return one sentence: which lanes run which line in cycle `t`, and what the others wait for.
 
@@ -247,6 +248,7 @@ class DivergenceTrace:
             found[self.cycles - 1] = self.ending
         return sorted(found.items())
 
+    @_checks.names_keywords
     def standing(self, t: int) -> list[tuple[str, int, int, int]]:
         r"""Return how the lanes stand in cycle `t`: a stack's entries, the top first, or lanes alike.
 
@@ -291,6 +293,7 @@ class DivergenceTrace:
         order = sorted(groups.items(), key=lambda one: (one[0][0] not in (RUNS, STALLED), one[0]))
         return [(LANE_STATES[state], lines[pc], -1, mask) for (state, pc), mask in order]
 
+    @_checks.names_keywords
     def lines_at(self, t: int) -> list[int]:
         """Return the line at which each lane stands in cycle `t`, 0 for one that has ended.
 
@@ -366,6 +369,7 @@ class DivergenceTrace:
             return f"{who} {verb} where the branch ends, before {where}"
         return f"{who} {verb} at {LANE_STATES[state]}() in {where}"
 
+    @_checks.names_keywords
     def verify(self, cycle: int | None = None) -> Report:
         r"""Check this run: values of each lane as alone, masks, stack, times; with `cycle`, that cycle too.
 
@@ -451,6 +455,7 @@ class DivergenceTrace:
             f"{counted(self.latency, 'cycle')} after its issue.",
         )
 
+    @_checks.names_keywords
     def verify_frame(self, cycle: int) -> Check:
         r"""Check that in a cycle only registers change that are written, and only of the lanes that run.
 
@@ -586,6 +591,7 @@ def run_warp(
         )
     latency = _checks.whole_number("latency", latency, most=MOST_LATENCY)
     lanes = _checks.whole_number("lanes", lanes, most=LANES)
+    _checks.instance("branches", branches, bool, "write True to count a branch as an instruction, or False")
     start = {
         name: _checks.whole_number(f"shared[{name!r}]", value, least=-MOST_ADDRESS, most=MOST_ADDRESS)
         for name, value in _checks.instance(

@@ -245,6 +245,7 @@ class KernelTrace:
         >>> [simt.STATES[code] for code in half.state[-1]]
         ['barrier', 'barrier', 'finished', 'finished']
         """
+        _checks.instance("until_stop", until_stop, bool, "write True to time it up to its stop, or False")
         stops = [p for p in self.problems if p.kind == "divergent_barrier"]
         if stops and not until_stop:
             raise ValueError(f"{self.name} has no end that could be timed: {stops[0].text}")
