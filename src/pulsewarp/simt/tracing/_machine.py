@@ -42,6 +42,8 @@ _PLUS, _TIMES = ast.Add(), ast.Mult()
 _LOADS = {"global": "LDG", "shared": "LDS", "local": "LDL"}
 _STORES = {"global": "STG", "shared": "STS", "local": "STL"}
 _LETTERS = {("f", 2): "H", ("f", 4): "F", ("f", 8): "D"}
+_OVER_MANY = (sum, any, all, sorted, reversed, map, filter, range, list, tuple)
+_MAKERS = ("array", "empty", "zeros", "ones", "full", "arange", "empty_like", "zeros_like", "ones_like")
 _CASTS = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
           "float32", "float64")  # fmt: skip
 
@@ -309,6 +311,9 @@ class Machine:
         if isinstance(node, ast.Constant):
             return mask  # a docstring
         if not isinstance(node, ast.Call):
+            called = self.callee(node, frame)
+            if isinstance(called, str) and called.count("."):
+                refuse(frame.source.name, statement, f"{called} without a call", f"write {called}()")
             refuse(frame.source.name, statement, "a value that is not used", "assign it or remove it")
         if self.callee(node.func, frame) == "cuda.syncthreads":
             self.issue("barrier", "BAR.SYNC", mask)
@@ -1278,6 +1283,11 @@ def instead_of(function: Any, name: str) -> str:
         return "draw the numbers outside and pass them in an array"
     if function is builtins.complex:
         return "keep the real and the imaginary part in a variable each"
+    if name in _MAKERS:
+        return "write cuda.local.array(shape, dtype) or cuda.shared.array(shape, dtype)"
+    of_numpy = getattr(function, "__module__", None) == "numpy" and not isinstance(function, np.ufunc)
+    if function is None or any(function is f for f in _OVER_MANY) or (of_numpy and function is not np.round):
+        return "write a for loop over range(...): a thread works on one number after another"
     known = {"abs": "abs", "absolute": "abs", "minimum": "min", "maximum": "max", "round": "round",
              "power": "**"}  # fmt: skip
     if isinstance(function, np.ufunc) or function is np.round:
