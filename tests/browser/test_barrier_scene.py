@@ -224,6 +224,9 @@ def test_rounds_and_ledger_count_up_to_the_frame(open_html: Open) -> None:
             for line in page.locator(".pw-compare:not(.pw-rounds) tbody tr").all_inner_texts()
         }
         assert rows["issue slots lost to it"][0] == f"{bill.lost['barrier'][t]:,}"
+        assert rows["lost, %"][0] == f"{100 * bill.lost['barrier'][t] / bill.slots[t]:.1f}"
+        opened_by_now = sum(one.opens is not None and one.opens <= t for one in found.rounds)
+        assert rows["barriers opened"][0] == f"{opened_by_now} of {len(found.rounds)}"
         assert rows["warps at a barrier"][0] == f"{(PAIR['one late'].state[t] == BARRIER).sum()} of 4"
         assert rows["warp-cycles waited"][0] == f"{found.waited[t].sum():,}"
 

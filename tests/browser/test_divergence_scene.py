@@ -166,7 +166,9 @@ def test_the_ledger_counts_lost_slots_and_the_table_holds_every_lanes_values(ope
         issued = int((run.issued[: t + 1] >= 0).sum())
         work = int(run.mask[: t + 1].sum())
         assert bill["instructions issued"][0] == str(issued)
+        assert bill["lane slots used"][0] == str(work)
         assert bill["lane slots lost"][0] == str(32 * issued - work)
+        assert bill["share used"][0] == f"{100 * work / (32 * issued):.1f} %"
         rows = [row.split("\t") for row in page.locator(".pw-drawer tbody tr").all_inner_texts()]
         assert [row[0] for row in rows] == [str(lane) for lane in range(32)] * 2
         assert [row[4] for row in rows[:32]] == [str(value) for value in run.values[t, 0].tolist()]

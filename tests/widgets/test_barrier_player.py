@@ -41,6 +41,11 @@ def differences(player: BarrierPlayer, runs: dict[str, simt.WarpTrace]) -> list[
         found, bill = simt.barriers(trace), ledger.warp(trace)
         wanted = {name: getattr(found, name) for name in ("arrived", "expected", "current", "late", "waited")}
         wanted |= {"state": trace.state, "lost": bill.lost["barrier"], "slots": bill.slots}
+        wanted["share"] = np.array([a / b for a, b in zip(bill.lost["barrier"], bill.slots, strict=True)])
+        opens = [one.opens for one in found.rounds]
+        wanted["opened"] = np.array(
+            [sum(o is not None and o <= t for o in opens) for t in range(trace.cycles)]
+        )
         wanted["standing"] = np.array([list(row).count(simt.STATES.index("barrier")) for row in trace.state])
         wrong += [
             name for name, values in wanted.items() if not np.array_equal(columns[f"{name}{r}"], values)
@@ -50,8 +55,8 @@ def differences(player: BarrierPlayer, runs: dict[str, simt.WarpTrace]) -> list[
         rows = columns[f"arrivals{r}"].tolist()
         wanted_rows = [(i, t, w) for i, one in enumerate(found.rounds) for t, w in one.arrivals]
         wrong += ["arrivals"] * ([tuple(row[:3]) for row in rows] != wanted_rows)
-        opens = [one["opens"] for one in header["runs"][r]["rounds"]]
-        wrong += ["opens"] * (opens != [one.opens for one in found.rounds])
+        sent = [one["opens"] for one in header["runs"][r]["rounds"]]
+        wrong += ["opens"] * (sent != opens)
         for w in range(trace.warps):
             own = [header["sentences"][i] for i in columns[f"told{r}"][:, w]]
             wanted_told = [[s for c, s in found.of_warp(w) if c <= t][-1] for t in range(trace.cycles)]
@@ -66,7 +71,8 @@ def test_every_column_is_the_traces_own(runs: dict[str, simt.WarpTrace]) -> None
 
 
 @pytest.mark.parametrize(
-    "column", ["sentence", "told", "state", "arrived", "waited", "lost", "arrivals", "late"]
+    "column",
+    ["sentence", "told", "state", "arrived", "waited", "lost", "share", "opened", "arrivals", "late"],
 )
 def test_mutant_a_column_a_frame_late_is_found(monkeypatch: pytest.MonkeyPatch, column: str) -> None:
     real = module.pack

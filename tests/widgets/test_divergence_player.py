@@ -51,8 +51,11 @@ def differences(player: DivergencePlayer, runs: list[DivergenceTrace]) -> set[st
             wrong |= {"line"} if columns[f"line{r}"][t].tolist() != run.lines_at(t) else set()
             rows = [tuple(row[:4]) for row in head["standings"][columns[f"standing{r}"][t]]]
             wrong |= {"standing"} if rows != run.standing(t) else set()
-            counts = [int((run.issued[: t + 1] >= 0).sum()), int(run.mask[: t + 1].sum())]
+            issued, work = int((run.issued[: t + 1] >= 0).sum()), int(run.mask[: t + 1].sum())
+            counts = [issued, work, 32 * issued - work]
             wrong |= {"tally"} if columns[f"tally{r}"][t].tolist() != counts else set()
+            share = work / (32 * issued) if issued else 0
+            wrong |= {"efficiency"} if columns[f"efficiency{r}"][t] != share else set()
             if run.shared_names:
                 wrong |= {"shared"} if columns[f"shared{r}"][t].tolist() != run.shared[t].tolist() else set()
         last = head["sentences"][columns[f"sentence{r}"][-1]]
@@ -69,7 +72,9 @@ def test_every_column_is_the_traces_own(make: Callable[[], list[DivergenceTrace]
     assert differences(DivergencePlayer(make()[0]), make()[:1]) == set()
 
 
-@pytest.mark.parametrize("column", ["state0", "line1", "value0", "standing0", "sentence1", "tally0"])
+@pytest.mark.parametrize(
+    "column", ["state0", "line1", "value0", "standing0", "sentence1", "tally0", "efficiency0"]
+)
 def test_mutant_a_column_a_cycle_late_is_found(monkeypatch: pytest.MonkeyPatch, column: str) -> None:
     real = module.pack
     monkeypatch.setattr(

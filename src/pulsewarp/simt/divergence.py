@@ -151,12 +151,23 @@ class DivergenceTrace:
     @property
     def lanes_off(self) -> int:
         """Lane slots of issued instructions in which nothing was done: 32 an instruction, less `work`."""
-        return LANES * self.issue_count - self.work
+        return int(_lanes_off(self.issue_count, self.work))
 
     @property
     def efficiency(self) -> float:
         """Share of lane slots used, in (0, 1]; 0 where no instruction was issued."""
-        return self.work / (LANES * max(1, self.issue_count))
+        return float(_efficiency(self.issue_count, self.work))
+
+    @property
+    def so_far(self) -> dict[str, NDArray[Any]]:
+        """What `issue_count`, `work`, `lanes_off` and `efficiency` are after each cycle, by name."""
+        issued, work = np.cumsum(self.issued >= 0), np.cumsum(self.mask.sum(axis=1))
+        return {
+            "issue_count": issued,
+            "work": work,
+            "lanes_off": _lanes_off(issued, work),
+            "efficiency": _efficiency(issued, work),
+        }
 
     @property
     def deadlock(self) -> str | None:
@@ -784,6 +795,14 @@ def _times(program: LaneProgram, run: Run, latency: int) -> tuple[list[int], int
         )
     timed = simulate([stream], schedulers=1)
     return np.flatnonzero(timed.issued[:, 0] >= 0).tolist(), timed.cycles
+
+
+def _lanes_off(issued: Any, work: Any) -> Any:
+    return LANES * issued - work
+
+
+def _efficiency(issued: Any, work: Any) -> Any:
+    return work / (LANES * np.maximum(1, issued))
 
 
 def _alone(program: LaneProgram, lane: int, branches: bool) -> tuple[dict[str, int], int]:

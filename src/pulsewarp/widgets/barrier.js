@@ -25,9 +25,9 @@ export function readRuns({ header, columns }) {
     const column = (name) => columns[`${name}${r}`];
     const [state, sentence, told, all, arrivals] = ["state", "sentence", "told", "all", "arrivals"].map(column);
     const [arrived, expected, current, late, waited] = ["arrived", "expected", "current", "late", "waited"].map(column);
-    const [standing, total, lost, slots] = ["standing", "total", "lost", "slots"].map(column);
+    const [standing, total, lost, slots, share, opened] = ["standing", "total", "lost", "slots", "share", "opened"].map(column);
     return {
-      ...head, state, sentence, told, all, arrivals, arrived, expected, current, late, waited, standing, total, lost, slots,
+      ...head, state, sentence, told, all, arrivals, arrived, expected, current, late, waited, standing, total, lost, slots, share, opened,
       /** The run's own cycle: one that is over stays at its last. @param {number} t */
       at: (t) => Math.min(t, head.cycles - 1),
     };
@@ -164,7 +164,9 @@ export function draw(to, at, runs, { cycle, selected, palette, hidden, states, s
   for (const { top, bottom } of at.blocks) outline(to, palette.now, x(cycle + 0.5) - wide / 2 - 1.5, top - 2, wide + 3, bottom - top + 4, 2);
   to.fillStyle = palette.now;
   to.font = `700 12px ${sans}`;
-  to.fillText(String(cycle), Math.min(right - 8, Math.max(at.label + 8, x(cycle + 0.5))), 11);
+  const said = `cycle ${cycle}`;
+  const half = to.measureText(said).width / 2;
+  to.fillText(said, Math.min(right - half, Math.max(at.label + half, x(cycle + 0.5))), 11);
   to.font = `12px ${sans}`;
   to.fillStyle = palette.muted;
   to.textAlign = "right";
@@ -349,8 +351,8 @@ function counters(runs) {
     { label: "warp-cycles waited", text: of((run, t) => number(run.total[t])), help: "Cycles in which a warp stood at a barrier, summed over warps." },
     { label: "issue slots lost to it", text: of((run, t) => number(run.lost[t])), help: "Slots in which nothing was issued and the barrier is what was waited for." },
     { label: "of issue slots so far", text: of((run, t) => number(run.slots[t])), help: "Schedulers times cycles." },
-    { label: "lost, %", text: of((run, t) => ((100 * run.lost[t]) / run.slots[t]).toFixed(1)), help: "Share of the slots so far." },
-    { label: "barriers opened", text: of((run, t) => `${run.rounds.filter(({ opens }) => opens !== null && opens <= t).length} of ${run.rounds.length}`), help: "Of all blocks." },
+    { label: "lost, %", text: of((run, t) => (100 * run.share[t]).toFixed(1)), help: "Share of the slots so far." },
+    { label: "barriers opened", text: of((run, t) => `${run.opened[t]} of ${run.rounds.length}`), help: "Of all blocks." },
   ];
 }
 

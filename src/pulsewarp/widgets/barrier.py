@@ -249,6 +249,7 @@ def _columns(run: simt.Barriers, numbers: dict[str, int]) -> dict[str, NDArray[A
         for i, one in enumerate(run.rounds)
         for cycle, w in one.arrivals
     ]
+    opened = sorted(one.opens for one in run.rounds if one.opens is not None)
     columns = {
         "state": trace.state,
         "sentence": np.array([[number(text) for text in row] for row in run.sentences()]),
@@ -263,6 +264,8 @@ def _columns(run: simt.Barriers, numbers: dict[str, int]) -> dict[str, NDArray[A
         "total": run.waited.sum(axis=1),
         "lost": bill.lost["barrier"],
         "slots": bill.slots,
+        "share": bill.lost["barrier"] / bill.slots,
+        "opened": np.searchsorted(opened, np.arange(trace.cycles), side="right"),
     }
     if len(run.blocks) > MOST_TOLD:
         columns["all"] = np.array([number(text) for text in _of_all(run)])

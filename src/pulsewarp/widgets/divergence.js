@@ -26,7 +26,7 @@ export function readRuns({ header, columns }) {
   return heads.map((head, r) => {
     /** @param {string} name @returns {Numbers} */
     const column = (name) => columns[`${name}${r}`];
-    const [state, line, value, known, shared, tally] = ["state", "line", "value", "known", "shared", "tally"].map(column);
+    const [state, line, value, known, shared, tally, efficiency] = ["state", "line", "value", "known", "shared", "tally", "efficiency"].map(column);
     /** The cycle to look at: a run that is done stays at its last one. @param {number} t */
     const at = (t) => Math.min(t, head.cycles - 1);
     return {
@@ -43,8 +43,9 @@ export function readRuns({ header, columns }) {
       },
       /** @param {number} t @param {string} name */
       shared: (t, name) => (head.shared.includes(name) ? String(shared[at(t) * head.shared.length + head.shared.indexOf(name)]) : "-"),
-      /** @param {number} t @param {number} i */
-      count: (t, i) => tally[at(t) * header.tally.length + i],
+      /** @param {number} t @param {string} name */
+      count: (t, name) => tally[at(t) * header.tally.length + header.tally.indexOf(name)],
+      efficiency: (/** @type {number} */ t) => efficiency[at(t)],
       sentence: (/** @type {number} */ t) => head.sentences[column("sentence")[t]],
       standing: (/** @type {number} */ t) => (t >= head.cycles && head.ends ? [] : head.standings[column("standing")[at(t)]]),
       variables: head.shared,
@@ -379,10 +380,10 @@ function counters(runs) {
   const each = (text) => (/** @type {number} */ r, /** @type {number} */ t) => text(runs[r], t);
   const shared = Array.from(new Set(runs.flatMap((run) => run.variables)));
   return [
-    { label: "instructions issued", text: each((run, t) => number(run.count(t, 0))), help: "The sum over the paths." },
-    { label: "lane slots used", text: each((run, t) => number(run.count(t, 1))), help: "Lanes that ran, summed over the instructions." },
-    { label: "lane slots lost", text: each((run, t) => number(LANES * run.count(t, 0) - run.count(t, 1))), help: "Lanes that were off, or take no part, summed over the instructions." },
-    { label: "share used", text: each((run, t) => (run.count(t, 0) ? `${((100 * run.count(t, 1)) / (LANES * run.count(t, 0))).toFixed(1)} %` : "-")), help: "Lane slots used, of all so far." },
+    { label: "instructions issued", text: each((run, t) => number(run.count(t, "issue_count"))), help: "The sum over the paths." },
+    { label: "lane slots used", text: each((run, t) => number(run.count(t, "work"))), help: "Lanes that ran, summed over the instructions." },
+    { label: "lane slots lost", text: each((run, t) => number(run.count(t, "lanes_off"))), help: "Lanes that were off, or take no part, summed over the instructions." },
+    { label: "share used", text: each((run, t) => (run.count(t, "issue_count") ? `${(100 * run.efficiency(t)).toFixed(1)} %` : "-")), help: "Lane slots used, of all so far." },
     { label: "cycles so far", text: each((run, t) => number(Math.min(t + 1, run.cycles))), help: "A run that is done stays at its last cycle." },
     ...shared.map((name) => ({ label: `shared ${name}`, text: each((run, t) => run.shared(t, name)), help: "After the clock edge of this cycle." })),
   ];

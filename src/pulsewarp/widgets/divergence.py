@@ -17,7 +17,7 @@ from pulsewarp.widgets._wire import pack
 
 #: What is drawn: longer runs and programs have marks thinner than a pixel.
 MOST_CYCLES, MOST_LINES, MOST_CHAPTERS = 2000, 40, 6
-TALLY = ("issued", "work")
+TALLY = ("issue_count", "work", "lanes_off")
 
 _RULE = (
     "Rule: one instruction is issued at a time, for the lanes that stand at its line; the others are off, "
@@ -212,7 +212,7 @@ def _packed(runs: tuple[DivergenceTrace, ...]) -> str:
         standings: dict[tuple[Any, ...], int] = {}
         told = [sentences.setdefault(_told(run, t), len(sentences)) for t in range(cycles)]
         stands = [standings.setdefault(tuple(run.standing(t)), len(standings)) for t in range(run.cycles)]
-        issued, work = (run.issued >= 0).cumsum(), run.mask.sum(axis=1).cumsum()
+        so_far = run.so_far
         columns |= {
             f"sentence{r}": np.array(told),
             f"standing{r}": np.array(stands),
@@ -221,7 +221,8 @@ def _packed(runs: tuple[DivergenceTrace, ...]) -> str:
             f"value{r}": run.values,
             f"known{r}": run.known,
             f"shared{r}": run.shared,
-            f"tally{r}": np.stack([issued, work], axis=1),
+            f"tally{r}": np.stack([so_far[name] for name in TALLY], axis=1),
+            f"efficiency{r}": so_far["efficiency"],
         }
         heads.append({
             "name": name,
