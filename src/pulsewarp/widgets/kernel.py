@@ -16,6 +16,7 @@ from pulsewarp._text import counted
 from pulsewarp.simt.tracing._source import read
 from pulsewarp.simt.tracing.replay import Held, Replay, flat
 from pulsewarp.simt.tracing.stream import Listing, Memory, TracedInstruction
+from pulsewarp.simt.tracing.tracer import three_sizes
 from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
 from pulsewarp.widgets._wire import Coding, pack
 
@@ -42,39 +43,32 @@ _LOADS = {"dram": "LDG", "l2": "LDG.L2", "l1": "LDG.L1"}
 WHAT = ("alu", "sfu", "load", "store", "atomic", "branch", "barrier", "warp barrier")
 
 _RULE = (
-    "Rule: a warp runs a line for its 32 lanes at once, under a mask; a scheduler issues one "
-    "instruction a cycle; "
-    "global memory moves in 32-byte sectors, shared memory in wavefronts of at most one word a bank."
+    "Rule: a warp runs a line for its 32 lanes at once, under a mask; a scheduler issues one instruction a "
+    "cycle; global memory moves in 32-byte sectors, shared memory in wavefronts of at most one word a bank."
 )
 _SIMPLIFIED = (
-    "Simplified: one operation of the source is one instruction; every load takes the time of the "
-    "memory named "
-    "above, no caches; what a compiler removes, moves or joins is not modelled; registers and shared "
-    "memory do "
-    "not limit how many blocks are on the SM, and no block follows when one ends."
+    "Simplified: one operation of the source is one instruction; every load takes the time of the memory "
+    "named above, no caches; what a compiler removes, moves or joins is not modelled; registers and shared "
+    "memory do not limit how many blocks are on the SM, and no block follows when one ends."
 )
 _RACES = (
-    " Where threads race, the values are those of one order of several: the warps of a block one "
-    "after the other "
-    "from barrier to barrier."
+    " Where threads race, the values are those of one order of several: the warps of a block one after the "
+    "other from barrier to barrier."
 )
 _HELP = (
-    "The marked line is the one that the followed warp is at: solid while it issues, dashed while it "
-    "waits to. "
-    "Beside each line stand the warps that are there, and what the line has cost so far, all warps together.",
-    "The picture follows the warp that issues. Click a warp in the strip, or use the arrow keys in "
-    "the picture, to "
-    "stay with one; Escape follows again.",
-    "A step is a cycle in which something issues, or the beginning of a stretch in which nothing "
-    "does; both kernels "
-    "share the clock.",
-    "A grid is an array: blue is read and orange is written by the followed warp in this step; "
-    "written elements are "
-    "filled. Shared arrays are those of the warp's block. Point at an element to read its value.",
-    "Sectors: 32-byte pieces of global memory that an access touches; in brackets, how many would do "
-    "if the same "
-    "bytes lay side by side. Wavefronts: passes through shared memory, and how many would do without "
-    "a bank conflict.",
+    "The marked line is the one that the followed warp is at: solid while it issues, dashed while it waits "
+    "to. Beside each line stand the warps that are there, and what the line has cost so far, all warps "
+    "together.",
+    "The picture follows the warp that issues. Click a warp in the strip, or use the arrow keys in the "
+    "picture, to stay with one; Escape follows again.",
+    "A step is a cycle in which something issues, or the beginning of a stretch in which nothing does; both "
+    "kernels share the clock.",
+    "A grid is an array: blue is read and orange is written by the followed warp in this step; written "
+    "elements are filled. Shared arrays are those of the warp's block. Point at an element to read its "
+    "value.",
+    "Sectors: 32-byte pieces of global memory that an access touches; in brackets, how many would do if the "
+    "same bytes lay side by side. Wavefronts: passes through shared memory, and how many would do without a "
+    "bank conflict.",
 )
 
 
@@ -780,7 +774,8 @@ def _lesson(kernel: simt.KernelTrace) -> str | None:
     given = list(kernel.arguments.values())
     for lesson, call in found:
         same = all(_same(one, other) for one, other in zip(lesson.args, given, strict=True))
-        if same and _three(lesson.grid) == kernel.grid and _three(lesson.block) == kernel.block:
+        launch = three_sizes("grid", lesson.grid), three_sizes("block", lesson.block)
+        if same and launch == (kernel.grid, kernel.block):
             return call
     return None
 
@@ -788,11 +783,6 @@ def _lesson(kernel: simt.KernelTrace) -> str | None:
 def _same(one: Any, other: Any) -> bool:
     one, other = np.asarray(one), np.asarray(other)
     return one.dtype == other.dtype and one.shape == other.shape and bool((one == other).all())
-
-
-def _three(sizes: int | Sequence[int]) -> tuple[int, ...]:
-    given = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-    return (*given, 1, 1)[:3]
 
 
 def _written(kernel: simt.KernelTrace, mark: str) -> tuple[list[str], list[str]]:
