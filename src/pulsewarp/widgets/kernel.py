@@ -72,6 +72,10 @@ _HELP = (
 )
 
 
+#: What may set two kernels apart, in words; what matters most comes first.
+_COUNTED = {"sectors": "moves fewer sectors", "wavefronts": "needs fewer wavefronts"}
+
+
 class KernelPlayer(HidingPlayer):
     """Play a traced kernel: the source line each warp is at, its lanes, memory, and the score of every line.
 
@@ -302,15 +306,22 @@ class _Run:
         if len(self.replays) == 2:
             one, other = self.replays
             return (
-                f"before you play, say whether {one} or {other} moves fewer sectors, and which line "
-                "of the other "
-                "costs the difference; then step to the end and check."
+                f"before you play, say whether {one} or {other} {self._difference()}, and which line of the "
+                "other costs the difference; then step to the end and check."
             )
         return (
             "before you play, say which line will have moved the most sectors at the end, and in "
             "which of its "
             "lines lanes will be masked off; then step to the end and check."
         )
+
+    def _difference(self) -> str:
+        """Return in words what sets two kernels apart: the first count that is not the same for both."""
+        for what, words in _COUNTED.items():
+            one, other = (sum(getattr(i, what) or 0 for i in r.issued) for r in self.replays.values())
+            if one != other:
+                return words
+        return "takes fewer cycles"
 
     def pack(self) -> str:
         """Return the text that crosses to the browser."""

@@ -203,7 +203,9 @@ function present(to, at, cycle, here, gap, palette, sans) {
   to.fillStyle = palette.now;
   to.font = `700 12px ${sans}`;
   to.textAlign = "center";
-  to.fillText(String(cycle), here + (at.cell - gap) / 2, at.top - 12);
+  const said = `cycle ${cycle}`;
+  const half = to.measureText(said).width / 2;
+  to.fillText(said, Math.max(at.label + half, Math.min(here + (at.cell - gap) / 2, at.label + at.space - half)), at.top - 12);
 }
 
 /** @param {CanvasRenderingContext2D} to @param {Layout} at @param {number[][]} rate @param {number} first @param {number} until @param {number} cycle @param {Palette} palette @param {Future} future @param {string} sans */
