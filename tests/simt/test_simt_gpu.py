@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from pulsewarp import simt
+from pulsewarp.simt import cuda
 from pulsewarp.simt.tracing import gpu
+from pulsewarp.simt.tracing.result import same_numbers
 
 LESSONS = simt.lesson_kernels.LESSONS
 
@@ -45,6 +47,12 @@ def test_the_same_function_gives_the_same_numbers_where_numba_can_run_it() -> No
     assert aliased == "[1.0, 1.0, 1.0, 1.0] [1.0, 1.0, 1.0, 1.0] [0.0, 0.0, 0.0, 0.0]"
 
 
+def keep(x, out):
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        out[i] = x[i]
+
+
 def run(device: str = "a GPU", **results: object) -> gpu.GpuRun:
     arrays = {name: np.array(values, np.float32) for name, values in results.items()}
     return gpu.GpuRun("vector_add", device, arrays, "")
@@ -61,6 +69,28 @@ def test_a_number_that_differs_is_named_and_rounding_is_not() -> None:
     assert run(out=[2, 2, 2.1]).compare(added()) == "a GPU left 2.0999999046325684 in out[2], the trace 2.0."
     assert run(out=[2, np.nan, 2]).compare(added()).startswith("a GPU left nan in out[1]")
     assert run(out=[2, 2, 2.000001]).compare(added()) == "a GPU left the same numbers as the trace in out."
+
+
+def test_what_rounding_may_do_follows_the_type_and_the_size_of_the_numbers() -> None:
+    """A sum in another order agrees, in every type; a count that is one off does not, however large."""
+    terms = np.random.default_rng(4).normal(size=(256, 500))
+    for dtype, off in ((np.float16, 1.1), (np.float32, 1.0001), (np.float64, 1 + 1e-12)):
+        one, other = np.zeros(500, dtype), np.zeros(500, dtype)
+        for row in terms.astype(dtype):
+            one += row
+        for row in terms.astype(dtype)[::-1]:
+            other += row
+        assert (one != other).any()
+        traced = simt.trace_kernel(keep, grid=16, block=32, args=(one, one.copy()))
+        assert same_numbers(traced, "out", other).all(), dtype
+        assert not same_numbers(traced, "out", other * dtype(off)).all(), dtype
+    counts = np.arange(1.0, 500, dtype=np.float32) * 40
+    traced = simt.trace_kernel(keep, grid=16, block=32, args=(counts, counts.copy()))
+    assert not same_numbers(traced, "out", counts + 1).any()
+    whole = simt.trace_kernel(keep, grid=1, block=32, args=(np.full(9, 2**40), np.full(9, 2**40)))
+    assert not same_numbers(whole, "out", np.full(9, 2**40 + 1)).any()
+    mixed = simt.trace_kernel(keep, grid=1, block=32, args=(np.full(9, 0.1, np.float32), np.zeros(9)))
+    assert same_numbers(mixed, "out", np.full(9, 0.1)).all(), "what came through float32 is not float64's"
 
 
 def test_a_kernel_without_arrays_and_the_trace_of_another_launch_have_nothing_to_compare() -> None:

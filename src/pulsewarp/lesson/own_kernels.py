@@ -23,6 +23,7 @@ from pulsewarp.lesson._kernel_text import (
 )
 from pulsewarp.lesson._values import plain, short
 from pulsewarp.lesson.exercises import NOT_ANSWERED, Verdict
+from pulsewarp.simt.tracing.result import same_numbers
 from pulsewarp.widgets.kernel import KernelPlayer
 
 #: What a kernel may be charged for, in the words of a sentence; each is counted over all warps of a launch.
@@ -120,8 +121,9 @@ class KernelExercise:
             return str(error)
         if run.problems:
             return str(run.problems[0])
-        found, right = run.results[_parameters(kernel)[_output_place(case)]], case.expected
-        differs = np.argwhere(~_close(found, right))
+        name = _parameters(kernel)[_output_place(case)]  # the reader's name for it
+        found, right = run.results[name], case.expected
+        differs = np.argwhere(~same_numbers(run, name, right))
         if differs.size:
             at = tuple(int(i) for i in differs[0])
             index = ", ".join(map(str, at))
@@ -434,12 +436,6 @@ def _parameters(kernel: Callable[..., Any]) -> tuple[str, ...]:
 def _output_place(case: simt.lesson_kernels.Lesson) -> int:
     """Return the place of a launch's result among its arguments: a reader may call it otherwise."""
     return _parameters(case.kernel).index(case.output)
-
-
-def _close(found: Any, right: Any) -> Any:
-    if np.asarray(right).dtype.kind in "iub":
-        return np.equal(found, right)
-    return np.isclose(found, right, rtol=1e-5, atol=1e-6)
 
 
 def _written(number: Any) -> str:

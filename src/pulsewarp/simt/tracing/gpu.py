@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp.simt.tracing._source import read
-from pulsewarp.simt.tracing.result import KernelTrace
+from pulsewarp.simt.tracing.result import KernelTrace, same_numbers
 from pulsewarp.simt.tracing.tracer import compile_kernel, three_sizes
-
-#: What a GPU may differ from the trace: it rounds once where product and sum round one after the other here.
-RELATIVE, ABSOLUTE = 1e-5, 1e-6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,11 +84,7 @@ class GpuRun:
                     f"run is a trace of {run.name} without an array {name} of shape {left.shape}, which "
                     f"{self.device} left; trace the same launch."
                 )
-            same = (
-                np.isclose(left, traced, rtol=RELATIVE, atol=ABSOLUTE, equal_nan=True)
-                if traced.dtype.kind == "f"
-                else left == traced
-            )
+            same = same_numbers(run, name, left)
             if not np.all(same):
                 at = tuple(int(i) for i in np.argwhere(~same)[0])
                 where = ", ".join(map(str, at))

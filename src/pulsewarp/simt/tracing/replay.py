@@ -25,7 +25,7 @@ from pulsewarp.simt._states import ISSUES
 from pulsewarp.simt.access import SECTOR_BYTES
 from pulsewarp.simt.trace import WarpTrace
 from pulsewarp.simt.tracing._warp import ATOMICS
-from pulsewarp.simt.tracing.result import KernelTrace
+from pulsewarp.simt.tracing.result import KernelTrace, same_numbers
 from pulsewarp.simt.tracing.stream import Memory, TracedInstruction
 
 Key = tuple[int, int, int, int, int]  # block, barriers passed, warp, pc, lane: the tracer's order
@@ -296,14 +296,8 @@ class Replay:
         checks = []
         for name, wanted in self.expected.items():
             found = self.kernel.results[name]
-            exact = found.dtype.kind in "biu"
-            near = (
-                found == wanted
-                if exact
-                else np.isclose(found, wanted, rtol=_tolerance(found.dtype), equal_nan=True)
-            )
-            right = int(np.count_nonzero(near))
-            far = "" if exact else f", at most {_distance(found, wanted):.2g} apart"
+            right = int(np.count_nonzero(same_numbers(self.kernel, name, wanted)))
+            far = "" if found.dtype.kind != "f" else f", at most {_distance(found, wanted):.2g} apart"
             says = f"{right} of {counted(found.size, 'element')} of {name} are what NumPy says{far}"
             checks.append(Check(f"{name} against NumPy", right == found.size, says))
         return checks
@@ -443,11 +437,6 @@ def _folded(writes: Sequence[_Write], start: Any, dtype: np.dtype[Any]) -> Any:
     for write in writes[first:]:
         now = dtype.type(_CHANGE[write.op](now, write.value))
     return now
-
-
-def _tolerance(dtype: np.dtype[Any]) -> float:
-    """Return how far apart, relative to the value, sums of a type may be that are added in two orders."""
-    return float(np.sqrt(np.finfo(dtype).eps)) if dtype.kind == "f" else 0.0
 
 
 def _distance(found: NDArray[Any], wanted: NDArray[Any]) -> float:

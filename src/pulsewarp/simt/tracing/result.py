@@ -337,6 +337,34 @@ class KernelTrace:
         )
 
 
+def same_numbers(run: KernelTrace, name: str, other: Any) -> NDArray[np.bool_]:
+    """Return where an array of a run holds the numbers that another way to compute them gives.
+
+    Whole numbers must be the same. Floats may be rounded otherwise, as by NumPy's order of a sum or a GPU's
+    fused multiply-add: by 100 steps of the coarsest type among the launch's arrays, of the number itself and,
+    since large terms may cancel in it, of the median of those that are not 0.
+
+    Examples
+    --------
+    >>> from pulsewarp import simt
+    >>> run = simt.lesson_kernels.LESSONS["vector_add"].trace()
+    >>> out = run.results["out"]
+    >>> bool(same_numbers(run, "out", out * np.float32(1.00001)).all())
+    True
+    >>> bool(same_numbers(run, "out", out * np.float32(1.0001)).all())
+    False
+    """
+    found, other = run.results[name], np.asarray(other)
+    if found.dtype.kind != "f":
+        return np.asarray(found == other)
+    step = max(float(np.finfo(a.dtype).eps) for a in run.results.values() if a.dtype.kind == "f")
+    share = min(100 * step, step**0.5)  # of float16 100 steps would be a tenth
+    sizes = np.abs(other[np.isfinite(other) & (other != 0)])
+    typical = float(np.median(sizes)) if sizes.size else 1.0
+    close: NDArray[np.bool_] = np.isclose(found, other, rtol=share, atol=share * typical, equal_nan=True)
+    return close
+
+
 def _held(trace: WarpTrace, stopped: Sequence[int]) -> WarpTrace:
     """Return the trace with some warps at a barrier that never opens, their last instruction.
 
