@@ -118,10 +118,13 @@ export function transport({ time, chapters, unit, valueText, toggle, signal }) {
     const rows = even ? single : staggered;
     labels.forEach((node, i) => {
       ticks[i].style.left = `${boxes[i].stem}px`;
-      node.style.left = `${boxes[i].left}px`;
+      // Held at its stem, so that the present one, which is bold, grows away from the edge.
+      const leftward = boxes[i].left < boxes[i].stem;
+      node.style.left = leftward ? "auto" : `${boxes[i].left}px`;
+      node.style.right = leftward ? `${room - boxes[i].stem}px` : "auto";
       node.style.setProperty("--row", String(Math.max(0, rows[i])));
       node.classList.toggle("pw-unlabelled", rows[i] < 0);
-      node.classList.toggle("pw-leftward", boxes[i].left < boxes[i].stem);
+      node.classList.toggle("pw-leftward", leftward);
     });
     marks.style.setProperty("--rows", String(Math.max(1, ...rows.map((row) => row + 1))));
   };
