@@ -7,6 +7,7 @@
 import { h, s, set, write } from "./kit/dom.js";
 import { ledger, legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { counted, number } from "./kit/words.js";
 
 /** @typedef {ReturnType<typeof readRun>} Run */
 /** @typedef {"off" | "waits" | "now" | "done"} State */
@@ -101,12 +102,6 @@ const stateOf = (run, t, /** @type {number} */ part) => {
 };
 
 // ---------------------------------------------------------------------------------------------- words
-
-/** @param {number} x */
-const number = (x) => x.toLocaleString("en-US");
-
-/** @param {number} count @param {string} noun */
-const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 /** Whole numbers in runs: "0 to 7, 9 and 12". @param {number[]} list */
 export function runs(list) {

@@ -10,6 +10,7 @@ import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 import { outline, paint, paletteOf, surface } from "./kit/states.js";
 import { firstCycle, tickStep } from "./kit/timeline.js";
+import { capital, number } from "./kit/words.js";
 
 /** @typedef {import("./kit/states.js").Palette} Palette */
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
@@ -293,12 +294,6 @@ function meter(to, run, b, cycle, x, y, at, palette) {
 }
 
 // ---------------------------------------------------------------------------------------------- panels
-
-/** @param {string} text */
-const capital = (text) => text && text[0].toUpperCase() + text.slice(1);
-
-/** @param {number} x */
-const number = (x) => x.toLocaleString("en-US");
 
 const MOST_ROUNDS = 8;
 

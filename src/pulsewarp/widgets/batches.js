@@ -5,11 +5,12 @@
 // A lane is one array with its runs; rows of A are counted over the lane. Letters: t cycle, r array row, c array column,
 // i lane, b batch (from 0 in code, from 1 in words).
 
-import { number, pixel } from "./kit/array.js";
+import { pixel } from "./kit/array.js";
 import { comparison } from "./kit/compare.js";
 import { h, s, set, write } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { capital, counted, number } from "./kit/words.js";
 
 /** @typedef {ReturnType<typeof readLane>} Lane */
 /** @typedef {{run: number, row: number, row0: number, col0: number, rows: number, cols: number, first: number, end: number}} Fold */
@@ -113,12 +114,6 @@ export function percent(share) {
 
 /** A ratio with three digits. @param {number} x */
 const few = (x) => (x < 100 ? String(Number(x.toPrecision(3))) : number(Math.round(x)));
-
-/** @param {string} text */
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
-
-/** @param {number} count @param {string} noun */
-const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 /** Which batches the cells work on. @param {Lane} lane @param {number} t @returns {string} */
 function split(lane, t) {

@@ -3,10 +3,11 @@
 //
 // Letters as in kit/array.js. What is rounded was worked out in Python; here it is shown.
 
-import { chapters, describe, drawCell, label, layout, makeArray, makeCell, makeChip, makeHatch, mark, number, readRun, RULES, short, textWidths } from "./kit/array.js";
+import { chapters, describe, drawCell, label, layout, makeArray, makeCell, makeChip, makeHatch, mark, readRun, RULES, short, textWidths } from "./kit/array.js";
 import { h, s, set, write } from "./kit/dom.js";
 import { ledger, legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { number } from "./kit/words.js";
 
 /** @typedef {import("./kit/array.js").Run} Run */
 /** @typedef {import("./kit/array.js").Letter} Letter */

@@ -3,11 +3,12 @@
 //
 // Letters as in kit/array.js; i counts machines in the order of the header: ws, os, is.
 
-import { describe, exact, frameTable, layout, legendOf, makeArray, mark, MONO11, number, part, readRun, textWidths } from "./kit/array.js";
+import { describe, exact, frameTable, layout, legendOf, makeArray, mark, MONO11, part, readRun, textWidths } from "./kit/array.js";
 import { comparison, curves } from "./kit/compare.js";
 import { h, set } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { number } from "./kit/words.js";
 
 /** @typedef {import("./kit/array.js").Run} Run */
 /** @typedef {import("./kit/array.js").Letter} Letter */

@@ -9,6 +9,7 @@ import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 import { surface } from "./kit/states.js";
 import { tickStep } from "./kit/timeline.js";
+import { capital, number } from "./kit/words.js";
 
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
 /** @typedef {[string, number, number, number, string]} Standing what the lanes do, their line, the entry's last line or -1, mask, lanes in words */
@@ -52,12 +53,6 @@ export function readRuns({ header, columns }) {
     };
   });
 }
-
-/** A count. @param {number} x */
-const number = (x) => x.toLocaleString("en-US");
-
-/** @param {string} text */
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** @type {Record<string, string>} */
 const DOES = {

@@ -9,6 +9,7 @@ import { comparison } from "./kit/compare.js";
 import { h, s, set, write } from "./kit/dom.js";
 import { chart, legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { counted } from "./kit/words.js";
 
 /** @typedef {import("./kit/array.js").Run} Run */
 /** @typedef {import("./kit/array.js").Cell} Cell */
@@ -68,8 +69,6 @@ export function readPair(packed) {
 
 // ---------------------------------------------------------------------------------------------- words
 
-/** @param {number} count @param {string} noun */
-const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"];
 /** @param {number} count @param {string} noun */
 const inWords = (count, noun) => `${WORDS[count] ?? count} ${noun}${count === 1 ? "" : "s"}`;

@@ -10,6 +10,7 @@ import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 import { legendMarks, outline, paint, paletteOf, surface } from "./kit/states.js";
 import { firstCycle } from "./kit/timeline.js";
+import { capital, counted, number } from "./kit/words.js";
 
 /** @typedef {import("./kit/wire.js").Packed} Packed */
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
@@ -21,10 +22,6 @@ import { firstCycle } from "./kit/timeline.js";
 const LANES = 32;
 const [UNDEFINED, PASSED, WRITTEN] = [0, 1, 2];
 
-/** @param {number} x @returns {string} */
-const number = (x) => x.toLocaleString("en-US");
-/** @param {number} n @param {string} noun @returns {string} */
-const counted = (n, noun) => `${number(n)} ${noun}${n === 1 ? "" : "s"}`;
 
 // --------------------------------------------------------------------------------------------- reading
 
@@ -233,8 +230,6 @@ function describe(header, kernel, t, w) {
   return `${named(kernel, w)} ${WAITS[state]}${ends}${line === null || state === "finished" ? "" : `; it is at ${quoted(kernel, line)}`}.`;
 }
 
-/** @param {string} text @returns {string} */
-const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** @param {Packed["header"]} header @param {Kernel[]} kernels @param {number} t @param {number[]} selected @returns {string[]} */
 function caption(header, kernels, t, selected) {

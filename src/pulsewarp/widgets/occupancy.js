@@ -8,6 +8,7 @@ import { comparison } from "./kit/compare.js";
 import { h, s, set, write } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { capital, counted, number } from "./kit/words.js";
 
 /** @typedef {ReturnType<typeof readLane>} Lane */
 /** @typedef {{name: string, label: string, part: number, has: number, limit: number | null, limiting: boolean}} Resource */
@@ -15,8 +16,6 @@ import { stage } from "./kit/stage.js";
 
 // ---------------------------------------------------------------------------------------- the launches
 
-const number = (/** @type {number} */ x) => x.toLocaleString("en-US");
-const counted = (/** @type {number} */ x, /** @type {string} */ noun) => `${number(x)} ${noun}${x === 1 ? "" : "s"}`;
 const percent = (/** @type {number} */ share) => `${Number((100 * share).toFixed(1))} %`;
 /** Bytes in KiB where they are whole quarters of one, as Python says them. @param {number} bytes */
 const size = (bytes) => (bytes && bytes % 256 === 0 ? `${(bytes / 1024).toLocaleString("en-US")} KiB` : `${number(bytes)} B`);
@@ -99,8 +98,6 @@ function laneWords(lane, t, several) {
   return [`Block ${t} does not fit.`, ...lane.why, `Resident: ${now}.`];
 }
 
-/** @param {string} words */
-const capital = (words) => words[0].toUpperCase() + words.slice(1);
 
 /** The frame in words. @param {Lane[]} lanes @param {number} t @returns {string[]} */
 export function frameWords(lanes, t) {

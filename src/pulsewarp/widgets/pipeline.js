@@ -8,6 +8,7 @@ import { h, s, set, write } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 import { firstCycle, tickStep } from "./kit/timeline.js";
+import { number } from "./kit/words.js";
 
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
 /** @typedef {ReturnType<typeof readRuns>[number]} Run */
@@ -34,9 +35,6 @@ export function readRuns({ header, columns }) {
     };
   });
 }
-
-/** A count. @param {number} x */
-const number = (x) => x.toLocaleString("en-US");
 
 /** The lane of an event. @param {Run} run @param {number} e */
 const laneOf = (run, e) => (run.kind[e] === MULTIPLY ? 1 : run.kind[e] === WRITE ? 2 : 0);

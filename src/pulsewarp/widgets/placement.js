@@ -7,7 +7,9 @@ import { comparison, curves } from "./kit/compare.js";
 import { h, set } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { surface } from "./kit/states.js";
 import { tickStep } from "./kit/timeline.js";
+import { capital, number } from "./kit/words.js";
 
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
 /** @typedef {ReturnType<typeof readRuns>[number]} Run */
@@ -30,12 +32,6 @@ export function readRuns({ header, columns }) {
     return { ...head, sm, slot, start, end, wave, last, sentence: column("sentence"), tally: column("tally") };
   });
 }
-
-/** A count. @param {number} x */
-const number = (x) => x.toLocaleString("en-US");
-
-/** @param {string} text */
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** @param {number} n */
 const ordinal = (n) => `${n}${n % 100 > 10 && n % 100 < 14 ? "th" : ["th", "st", "nd", "rd"][n % 10] ?? "th"}`;
@@ -181,24 +177,6 @@ function fills(to, palette) {
     waves: [palette.waves[0], tile(palette.waves[1], palette.on, stripes), tile(palette.waves[2], palette.paper, dots)],
     idle: tile(palette.paper, palette.idle, idle),
   };
-}
-
-/**
- * A canvas ready to draw on in CSS pixels, sharp on any screen.
- * @param {HTMLCanvasElement} canvas @param {number} wide @param {number} high
- */
-function surface(canvas, wide, high) {
-  const scale = window.devicePixelRatio || 1;
-  const [w, deep] = [Math.round(wide * scale), Math.round(high * scale)];
-  if (canvas.width !== w || canvas.height !== deep) {
-    canvas.width = w;
-    canvas.height = deep;
-    canvas.style.width = `${wide}px`;
-    canvas.style.height = `${high}px`;
-  }
-  const to = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  to.setTransform(scale, 0, 0, scale, 0, 0);
-  return to;
 }
 
 /** All of time, without the playhead. @param {CanvasRenderingContext2D} to @param {Layout} at @param {Run[]} runs @param {Palette} palette */

@@ -4,10 +4,11 @@
 // Letters: t cycle, r array row, c array column, m n k the product's indices. Registers of a cell: `held`
 // stays, `right` moves right, `down` moves down; `run.roles` says which matrix each carries.
 
-import { chapters, describe, exact, frameTable, legendOf, makeActivity, makeArray, makeProduct, mark, number, readRun, ruleOf } from "./kit/array.js";
+import { chapters, describe, exact, frameTable, legendOf, makeActivity, makeArray, makeProduct, mark, readRun, ruleOf } from "./kit/array.js";
 import { h } from "./kit/dom.js";
 import { chart, ledger, legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
+import { number } from "./kit/words.js";
 
 /** @typedef {import("./kit/array.js").Run} Run */
 

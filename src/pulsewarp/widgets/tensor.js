@@ -10,6 +10,7 @@ import { h, s, set, write } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 import { firstCycle, tickStep } from "./kit/timeline.js";
+import { capital, number } from "./kit/words.js";
 
 /** @typedef {import("./kit/wire.js").Packed} Packed */
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
@@ -105,12 +106,6 @@ function valueAt({ header, columns }, run, f, letter, row, col) {
 }
 
 // ---------------------------------------------------------------------------------------------- words
-
-/** A count. @param {number} x */
-const number = (x) => x.toLocaleString("en-US");
-
-/** @param {string} text */
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** A value in at most so many letters, rounded where it must be; the panel beside has all of it. @param {number | null} value @param {number} letters @returns {string} */
 export function figure(value, letters) {

@@ -5,11 +5,12 @@
 // Letters: t cycle, r array row, c array column. When a fold begins and how many cells work so many cycles
 // later comes from Python (tiling.py); here it is looked up and added.
 
-import { makeBitmap, number, pixel, STRIPE, TONES } from "./kit/array.js";
+import { makeBitmap, pixel, STRIPE, TONES } from "./kit/array.js";
 import { h, s, set, write } from "./kit/dom.js";
 import { chart, ledger, legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 import { width } from "./kit/theme.js";
+import { number } from "./kit/words.js";
 
 /** @typedef {ReturnType<typeof readCost>} Cost */
 /**

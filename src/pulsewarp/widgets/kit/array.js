@@ -10,6 +10,7 @@
 // stays, `right` moves right, `down` moves down; `run.roles` says which matrix each carries.
 
 import { h, s, set, write } from "./dom.js";
+import { number } from "./words.js";
 
 /** @typedef {"a" | "b" | "c"} Letter */
 /** @typedef {"held" | "right" | "down"} Register */
@@ -385,9 +386,6 @@ function idle(run, t, r, c, now, words) {
   if (run.overlap) return t < run.origins[0] + r + c ? "empty so far." : "empty; its sum has moved on.";
   return run.loads ? "empty so far." : run.columns.sunk[t] > 0 ? "empty; its result has moved on." : "empty so far; its first pair is still on the way.";
 }
-
-/** A count. @param {number} x @returns {string} */
-export const number = (x) => x.toLocaleString("en-US");
 
 export const RULES = /** @type {Record<string, string>} */ ({
   ws: "Rule: each cell keeps one element of B; A moves right, sums move down, one cell a cycle.",

@@ -6,9 +6,8 @@
 
 import { h, s, set, uniquePrefix, write } from "./dom.js";
 import { width } from "./theme.js";
+import { number } from "./words.js";
 
-/** @param {number} x @returns {string} */
-const number = (x) => x.toLocaleString("en-US");
 
 /**
  * @param {{title: string, values: ArrayLike<number>, most: number, unit?: string, summary: string,
