@@ -322,7 +322,7 @@ function roundsPanel(runs) {
       write(title, `${run.name ? `${run.name}, ` : ""}block ${run.blocks[b]}: ${begun.length} of ${own.length} barriers reached`);
       rows.forEach(({ name, cells, el: row }, i) => {
         const round = own[from + i];
-        set(row, { class: round ? null : "pw-none" });
+        set(row, { class: round ? null : "pw-later" });
         if (!round) return;
         const reached = round.first <= t;
         const full = round.end <= t;

@@ -8,7 +8,7 @@ import { h, s, set, write } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 import { firstCycle, tickStep } from "./kit/timeline.js";
-import { number } from "./kit/words.js";
+import { inColour, number } from "./kit/words.js";
 
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
 /** @typedef {ReturnType<typeof readRuns>[number]} Run */
@@ -274,10 +274,6 @@ function legendMarks(prefix) {
 
 // ---------------------------------------------------------------------------------------------- render
 
-/** @param {string} sentence @returns {(Node | string)[]} the tiles in their matrices' colours */
-const mark = (sentence) => sentence.split(/([ABC]\[\d+,\d+\])/).filter(Boolean).map((part) =>
-  (/^[ABC]\[/.test(part) ? h("b", { class: `pw-name-${part[0].toLowerCase()}` }, part) : part));
-
 export default {
   render: stage((packed, options) => {
     const { header, columns } = packed;
@@ -313,7 +309,7 @@ export default {
       pictureLabel: "Timeline of the tile pipeline; arrow keys pick an event",
       phase: (f) => `${header.chapters.filter((/** @type {{cycle: number}} */ { cycle }) => cycle <= f).at(-1)?.label ?? ""}, cycle ${number(time[f])}`,
       caption: (f, selected) => [...caption(f), ...(selected.length ? chosen(selected) : [])],
-      mark,
+      mark: inColour,
       table: (f) => ({
         caption: `Event ${f}, cycle ${number(time[f])}`,
         head: [...(several ? ["run"] : []), "where", "what"],

@@ -10,7 +10,7 @@ import { h, s, set, write } from "./kit/dom.js";
 import { legend } from "./kit/panels.js";
 import { stage } from "./kit/stage.js";
 import { firstCycle, tickStep } from "./kit/timeline.js";
-import { capital, number } from "./kit/words.js";
+import { capital, inColour, number } from "./kit/words.js";
 
 /** @typedef {import("./kit/wire.js").Packed} Packed */
 /** @typedef {import("./kit/wire.js").Numbers} Numbers */
@@ -525,10 +525,6 @@ function counters({ header, columns }, hidden) {
 
 // ---------------------------------------------------------------------------------------------- render
 
-/** @param {string} sentence @returns {(Node | string)[]} pieces and elements in their matrices' colours */
-const mark = (sentence) => sentence.split(/([ABC]\[[^\]]*\])/).filter(Boolean).map((part) =>
-  (/^[ABC]\[/.test(part) ? h("b", { class: `pw-name-${part[0].toLowerCase()}` }, part) : part));
-
 export default {
   render: stage((packed, options) => {
     const { header, columns } = packed;
@@ -569,7 +565,7 @@ export default {
         const { l, run, e } = chosen(f, selected);
         return [...told(f), `${capital(describeMma(run, e, time[f], fragments))} ${describeLane(packed, run, e, f, l, fragments)}`];
       },
-      mark,
+      mark: inColour,
       table(f, selected) {
         const { run, e } = chosen(f, selected);
         const t = time[f];
