@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from pulsewarp._report import Check, Report
 from pulsewarp._text import counted
-
-if TYPE_CHECKING:
-    from pulsewarp.simt.access import Access, BankAccess
+from pulsewarp.simt.access import Access, BankAccess
 
 LANES, SECTOR, LINE, WORD, BANKS = 32, 32, 128, 4, 32
 

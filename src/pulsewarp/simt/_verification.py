@@ -147,7 +147,7 @@ def _states(trace: WarpTrace, told: Recount) -> Check:
     says = f"{int((~wrong).sum())} of {wrong.size} words of warps in cycles are what their issues make them"
     if wrong.any():
         t, w = np.argwhere(wrong)[0].tolist()
-        words = [_word(state[t, w]) for state in (trace.state, told.state)]
+        words = [_word(int(state[t, w])) for state in (trace.state, told.state)]
         says += f"; w{w} in cycle {t} is {words[0]}, and should be {words[1]}"
     return Check("states", not wrong.any(), f"{says}.")
 
@@ -265,7 +265,7 @@ def verify_frame(trace: WarpTrace, told: Recount, t: int) -> Check:
     says += f"{int(warps.sum())} and {int(picks.sum())} differ"
     if warps.any():
         w = int(np.argmax(warps))
-        says += f"; w{w} is {_word(trace.state[t, w])}, and should be {_word(told.state[t, w])}"
+        says += f"; w{w} is {_word(int(trace.state[t, w]))}, and should be {_word(int(told.state[t, w]))}"
     elif picks.any():
         s = int(np.argmax(picks))
         says += f"; scheduler {s} should have issued {_pick(told, t, s)}"

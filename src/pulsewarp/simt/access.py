@@ -20,7 +20,6 @@ from pulsewarp import _checks
 from pulsewarp._arrays import freeze
 from pulsewarp._report import Report
 from pulsewarp._text import counted
-from pulsewarp.simt import _access_verification
 from pulsewarp.simt._instruction import LANES
 from pulsewarp.simt.patterns import MOST_ADDRESS, Addresses, lane_values
 
@@ -138,6 +137,8 @@ class Access:
         >>> simt.sectors(simt.pattern("12 * lane"), 4).verify().passed
         True
         """
+        from pulsewarp.simt import _access_verification  # it needs this class
+
         return _access_verification.verify_sectors(self)
 
     def __repr__(self) -> str:
@@ -264,6 +265,8 @@ class BankAccess:
         >>> simt.wavefronts(simt.pattern("12 * lane"), 4).verify().passed
         True
         """
+        from pulsewarp.simt import _access_verification  # it needs this class
+
         return _access_verification.verify_wavefronts(self)
 
     def __repr__(self) -> str:
