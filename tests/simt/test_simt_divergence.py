@@ -21,6 +21,8 @@ from pulsewarp.simt import cuda
 from pulsewarp.simt import divergence as module
 from pulsewarp.simt.divergence import MEETS, OFF, DivergenceTrace
 
+pytestmark = pytest.mark.exhaustive
+
 REFERENCE = Path(__file__).resolve().parent.parent / "reference"
 HOWS: tuple[dict[str, Any], ...] = (
     {"reconvergence": "stack"},

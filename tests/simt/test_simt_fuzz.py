@@ -12,6 +12,8 @@ from simt_programs import check_against_naive, check_laws, runs, stretches
 from pulsewarp import simt
 from pulsewarp.simt import _engine
 
+pytestmark = pytest.mark.exhaustive
+
 
 @settings(max_examples=200)
 @given(runs())

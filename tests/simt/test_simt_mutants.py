@@ -14,6 +14,8 @@ from test_simt_reference import SCHEDULING, check_row
 from pulsewarp import simt
 from pulsewarp.simt import _compiled, _engine, _policy, _states
 
+pytestmark = pytest.mark.exhaustive
+
 
 def fuzz() -> None:
     # No shrinking and no replay: one counterexample is all that is asked for.

@@ -16,6 +16,8 @@ from pulsewarp import simt
 from pulsewarp.simt import cuda
 from pulsewarp.simt.tracing.replay import Replay
 
+pytestmark = pytest.mark.exhaustive
+
 LESSONS = simt.lesson_kernels.LESSONS
 N = 4
 

@@ -15,6 +15,8 @@ from pulsewarp import simt
 from pulsewarp.simt import cuda
 from pulsewarp.simt.tracing import _launch, _machine, _values
 
+pytestmark = pytest.mark.exhaustive
+
 N = 40  # elements of every array
 PARAMETERS = "a, x, out, n"
 

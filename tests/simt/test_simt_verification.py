@@ -14,6 +14,8 @@ from simt_programs import runs, stretches
 from pulsewarp import simt
 from pulsewarp.simt import Instruction, WarpTrace
 
+pytestmark = pytest.mark.exhaustive
+
 CODE = {word: k for k, word in enumerate(simt.STATES)}
 LOAD = Instruction("mem", 9, 2, "r4", (), "LDG")
 ADD = Instruction("alu", 4, 1, "r5", ("r4", "r5"), "FFMA")
