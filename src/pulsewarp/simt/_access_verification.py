@@ -6,9 +6,8 @@ from collections import Counter
 
 from pulsewarp._report import Check, Report
 from pulsewarp._text import counted
-from pulsewarp.simt.access import Access, BankAccess
-
-LANES, SECTOR, LINE, WORD, BANKS = 32, 32, 128, 4, 32
+from pulsewarp.simt._instruction import LANES
+from pulsewarp.simt.access import BANKS, LINE_BYTES, SECTOR_BYTES, WORD_BYTES, Access, BankAccess
 
 
 def verify_sectors(access: Access) -> Report:
@@ -16,11 +15,11 @@ def verify_sectors(access: Access) -> Report:
     size = access.element_bytes
     asked = [() if at is None else range(at, at + size) for at in access.addresses]
     every = {byte for own in asked for byte in own}
-    sectors = sorted({byte // SECTOR * SECTOR for byte in every})
-    lines = len({byte // LINE for byte in every})
+    sectors = sorted({byte // SECTOR_BYTES * SECTOR_BYTES for byte in every})
+    lines = len({byte // LINE_BYTES for byte in every})
     right = list(access.sector_addresses) == sectors and access.lines == lines
     used = [
-        {sector + bit for bit in range(SECTOR) if bits >> bit & 1}
+        {sector + bit for bit in range(SECTOR_BYTES) if bits >> bit & 1}
         for sector, bits in zip(access.sector_addresses, access.used, strict=True)
     ]
     same = set().union(*used) == every and sum(map(len, used)) == len(every)
@@ -28,7 +27,7 @@ def verify_sectors(access: Access) -> Report:
         lane
         for lane, own in enumerate(asked)
         if {access.sector_addresses[i] for i in access.lane_sectors[lane]}
-        != {byte // SECTOR * SECTOR for byte in own}
+        != {byte // SECTOR_BYTES * SECTOR_BYTES for byte in own}
     ]
     return Report(
         (
@@ -51,11 +50,11 @@ def verify_sectors(access: Access) -> Report:
 
 def verify_wavefronts(access: BankAccess) -> Report:
     """Return what holds of a request to shared memory."""
-    phases = max(1, access.element_bytes // WORD)
+    phases = max(1, access.element_bytes // WORD_BYTES)
     wanted: list[dict[int, set[int]]] = [{} for _ in range(phases)]  # by phase and word its lanes
     for lane, at in enumerate(access.offsets):
         for byte in () if at is None else range(at, at + access.element_bytes):
-            wanted[lane * phases // LANES].setdefault(byte // WORD, set()).add(lane)
+            wanted[lane * phases // LANES].setdefault(byte // WORD_BYTES, set()).add(lane)
     served = Counter(
         (wave.phase, word.bank, word.word, word.lanes) for wave in access.served for word in wave.words
     )

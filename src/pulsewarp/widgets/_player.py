@@ -318,6 +318,11 @@ class HidingPlayer(Player):
         self.options = {**self.options, "future": value}
 
 
+def spread_stills(frames: int, telling: int, count: int) -> list[int]:
+    """Return `count` frames for the film strip, spread over the run, and the telling one among them."""
+    return sorted({round(i * (frames - 1) / (count - 1)) for i in range(count)} | {telling})
+
+
 def first_frame(start: int | None, telling: int, cycles: int) -> tuple[int, int | None]:
     """Return the frame shown at first, and the poster: a frame that tells most, which "play" leaves for 0.
 

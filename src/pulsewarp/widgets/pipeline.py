@@ -14,7 +14,7 @@ from pulsewarp.bench.measurement import with_prefix
 from pulsewarp.matmul import DTYPES
 from pulsewarp.systolic import PipelineTrace
 from pulsewarp.systolic.pipeline_trace import KINDS, holdings
-from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
+from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame, spread_stills
 from pulsewarp.widgets._wire import Coding, pack
 from pulsewarp.widgets.systolic import one_line, operand_lines
 
@@ -260,7 +260,7 @@ def _packed(runs: tuple[PipelineTrace, ...], times: NDArray[np.int64]) -> str:
         "vmem_bytes": one.vmem_bytes,
         "sentences": list(sentences),
         "chapters": _chapters(runs, times),
-        "stills": _stills(times.size, _telling_frame(runs, times)),
+        "stills": spread_stills(times.size, _telling_frame(runs, times), 5),
     }
     return pack("pipeline", header, columns, codings)
 
@@ -311,12 +311,6 @@ def _chapters(runs: tuple[PipelineTrace, ...], times: NDArray[np.int64]) -> list
     done = "done" if len(runs) == 1 else "{} done"
     marks += [(run.cycles, done.format(_buffers(run))) for run in runs]
     return [{"cycle": int(np.searchsorted(times, t)), "label": label} for t, label in marks]
-
-
-def _stills(frames: int, telling: int) -> list[int]:
-    """Return frames for the film strip: spread over the run, the telling one among them."""
-    spread = {round(i * (frames - 1) / 4) for i in range(5)}
-    return sorted(spread | {telling})
 
 
 def _buffers(run: PipelineTrace) -> str:

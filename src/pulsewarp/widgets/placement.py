@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pulsewarp import _checks, chips
 from pulsewarp._text import counted
 from pulsewarp.simt import Placement
-from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
+from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame, spread_stills
 from pulsewarp.widgets._wire import Coding, pack
 
 #: What is drawn: more blocks, frames or slots than these are thinner than a pixel.
@@ -215,7 +215,7 @@ def _packed(runs: tuple[Placement, ...], times: NDArray[np.int64]) -> str:
         ],
         "sentences": list(sentences),
         "chapters": _chapters(runs, times),
-        "stills": _stills(times.size, _telling_frame(runs, times)),
+        "stills": spread_stills(times.size, _telling_frame(runs, times), 4),
     }
     return pack("placement", header, columns, codings)
 
@@ -307,11 +307,6 @@ def _chapters(runs: tuple[Placement, ...], times: NDArray[np.int64]) -> list[dic
         {"cycle": int(np.searchsorted(times, t)), "label": ", ".join(labels)}
         for t, labels in sorted(marks.items())
     ]
-
-
-def _stills(frames: int, telling: int) -> list[int]:
-    """Return frames for the film strip: spread over the run, the telling one among them."""
-    return sorted({round(i * (frames - 1) / 3) for i in range(4)} | {telling})
 
 
 def _python(runs: tuple[Placement, ...]) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pulsewarp import _checks, simt
 from pulsewarp._text import counted
 from pulsewarp.simt import TiledTrace
-from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
+from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame, spread_stills
 from pulsewarp.widgets._wire import Coding, pack
 from pulsewarp.widgets.systolic import operand_lines
 
@@ -303,7 +303,7 @@ def _packed(runs: Sequence[TiledTrace], score: Sequence[TiledTrace], times: NDAr
         "lengths": [run.cycles for run in score],
         "sentences": list(sentences),
         "chapters": _chapters(runs, score, times),
-        "stills": _stills(times.size, _telling_frame(runs[0], times)),
+        "stills": spread_stills(times.size, _telling_frame(runs[0], times), 5),
     }
     codings: dict[str, Coding] = {"time": "delta"}
     return pack("tensor", header, columns, codings)
@@ -573,12 +573,6 @@ def _chapters(
     for name, run in names.items():
         marks[run.cycles - 1] = f"{name} done"
     return [{"cycle": int(np.searchsorted(times, t)), "label": label} for t, label in sorted(marks.items())]
-
-
-def _stills(frames: int, telling: int) -> list[int]:
-    """Return frames for the film strip: spread over the run, the telling one among them."""
-    spread = {round(i * (frames - 1) / 4) for i in range(5)}
-    return sorted(spread | {telling})
 
 
 def _python(score: Sequence[TiledTrace]) -> str:
