@@ -18,6 +18,7 @@ from pulsewarp.simt.tracing.replay import Held, Replay, flat
 from pulsewarp.simt.tracing.stream import Listing, Memory, TracedInstruction
 from pulsewarp.simt.tracing.tracer import three_sizes
 from pulsewarp.widgets._player import FUTURES, HidingPlayer, first_frame
+from pulsewarp.widgets._warps import stills
 from pulsewarp.widgets._wire import Coding, pack
 
 #: Frames times warps of both kernels; the columns still unpack at once.
@@ -359,7 +360,7 @@ class _Run:
             "kernels": heads,
             "ends": ends,
             "chapters": chapters,
-            "stills": _stills(times.size, self.poster, [c["cycle"] for c in chapters]),
+            "stills": stills(times.size, [(self.poster, ""), *((c["cycle"], c["label"]) for c in chapters)]),
         }
         return pack("kernel", header, columns, codings)
 
@@ -450,11 +451,6 @@ def _kind(i: TracedInstruction) -> str:
     if i.what == "atomic":
         return "atomics"
     return "shared memory" if i.memory.space == "shared" else f"{i.what}s"
-
-
-def _stills(frames: int, poster: int, chapters: Sequence[int]) -> list[int]:
-    wanted = sorted({0, poster, *chapters, frames - 1})
-    return wanted if len(wanted) <= 6 else [wanted[i * (len(wanted) - 1) // 5] for i in range(6)]
 
 
 def _ranges(numbers: Sequence[int]) -> str:
