@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from pulsewarp.bench import live
+from pulsewarp.bench.live import _clock, timing
 from pulsewarp.matmul import Matmul
 
 PRODUCT = Matmul(512, 512, 512, "fp32")
@@ -36,13 +36,13 @@ def bench_device_clock() -> dict[str, Any]:
 
         return lax.fori_loop(0, LENGTH, step, (a, jax.numpy.zeros((512, 512))))
 
-    factors = jax.device_put(live._factors(jax, PRODUCT, seed=0))
-    ours, _, _ = live._compile(jax, live.chain(jax, PRODUCT, "highest", LENGTH), factors)
+    factors = jax.device_put(timing._factors(jax, PRODUCT, seed=0))
+    ours, _, _ = _clock.compile_for(jax, timing.chain(jax, PRODUCT, "highest", LENGTH), factors)
     theirs = jax.jit(by_hand).lower(*factors).compile()
     seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS + 3):
         for times, program in zip(seconds, (ours, theirs), strict=True):
-            times.append(live._call(jax, program, factors)[0])
+            times.append(_clock.call_once(jax, program, factors)[0])
     ratio = _ratio(seconds[0][3:], seconds[1][3:])
     name = "device clock off a loop by hand"
     return {"name": name, "value": abs(ratio - 1), "unit": "fraction", "limit": 0.03}
@@ -52,13 +52,13 @@ def bench_call_clock() -> dict[str, Any]:
     """Compare a call as we time it with a call of jitted code as a reader times it."""
     import jax
 
-    factors = jax.device_put(live._factors(jax, PRODUCT, seed=0))
-    ours, _, _ = live._compile(jax, live.single(jax, PRODUCT, "highest"), factors)
+    factors = jax.device_put(timing._factors(jax, PRODUCT, seed=0))
+    ours, _, _ = _clock.compile_for(jax, timing.single(jax, PRODUCT, "highest"), factors)
     theirs = jax.jit(lambda a, b: jax.lax.dot(a, b, precision="highest"))
     mine: list[float] = []
     yours: list[float] = []
     for _ in range(10 * ROUNDS):
-        mine.append(live._call(jax, ours, factors)[0])
+        mine.append(_clock.call_once(jax, ours, factors)[0])
         start = time.perf_counter()
         theirs(*factors).block_until_ready()
         yours.append(time.perf_counter() - start)

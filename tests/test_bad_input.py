@@ -746,7 +746,7 @@ def test_an_interrupted_bench_keeps_what_was_measured_and_what_was_saved(
             return row
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pulsewarp.bench.live.time_matmul", measure)
+    monkeypatch.setattr("pulsewarp.bench.live.sweeps.time_matmul", measure)
     with pytest.warns(RuntimeWarning, match="Interrupted"):
         status = main(["bench", "--size", "8", "16", "32", "--out", str(file)])
     if found:
@@ -763,7 +763,7 @@ def test_a_device_that_fails_takes_nothing_measured_with_it(monkeypatch: pytest.
             return row
         raise RuntimeError("INTERNAL: the device went away.")
 
-    monkeypatch.setattr("pulsewarp.bench.live.time_matmul", measure)
+    monkeypatch.setattr("pulsewarp.bench.live.sweeps.time_matmul", measure)
     with pytest.warns(RuntimeWarning, match="the device went away. 1 of 3 products are kept"):
         assert bench.sweep([8, 16, 32]) == list(bench.recorded()[:1])
     with pytest.raises(RuntimeError, match="went away"):  # with nothing to keep, the error itself

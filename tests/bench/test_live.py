@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from pulsewarp import bench
-from pulsewarp.bench import card, host, live
+from pulsewarp.bench import card, host
+from pulsewarp.bench.live import _clock, _dtypes, _observe, errors, timing
 from pulsewarp.bench.measurement import Measurement
 from pulsewarp.matmul import Matmul
 
@@ -23,7 +24,7 @@ PRODUCT = Matmul(24, 40, 16, "fp32")
 
 
 def compiled(function: Callable[..., Any], matmul: Matmul) -> str:
-    a, b = live._factors(jax, matmul, seed=0)
+    a, b = timing._factors(jax, matmul, seed=0)
     return str(jax.jit(function).lower(a, b).compile().as_text())
 
 
@@ -64,7 +65,7 @@ def dots_executed(hlo: str) -> int:
     ids=str,
 )
 def test_every_product_of_a_chain_stays_in_the_optimised_program(matmul: Matmul, length: int) -> None:
-    assert dots_executed(compiled(live.chain(jax, matmul, "highest", length), matmul)) == length
+    assert dots_executed(compiled(timing.chain(jax, matmul, "highest", length), matmul)) == length
 
 
 def faulty_chain(
@@ -73,7 +74,7 @@ def faulty_chain(
     """Repeat the product without making the next one need it: what a naive loop does."""
 
     def run(a: Any, b: Any) -> tuple[Any, Any]:
-        results = [live.single(jax, matmul, precision)(a, b) for _ in range(length)]
+        results = [timing.single(jax, matmul, precision)(a, b) for _ in range(length)]
         return a, results[-1]
 
     return run
@@ -94,11 +95,11 @@ def numpy_chain(a: Any, b: Any, length: int) -> tuple[Any, Any]:
 
 def test_a_chain_computes_what_the_same_steps_in_numpy_compute() -> None:
     matmul = Matmul(5, 3, 4, "fp32")
-    a, b = live._factors(jax, matmul, seed=3)
+    a, b = timing._factors(jax, matmul, seed=3)
     a, b = a * np.float32(0.2), b * np.float32(0.2)  # small, so that the cut to [-1, 1] does not hide a step
     results = []
     for length in range(1, 7):
-        left, result = live.chain(jax, matmul, "highest", length)(a, b)
+        left, result = timing.chain(jax, matmul, "highest", length)(a, b)
         expected_left, expected = numpy_chain(a, b, length)
         np.testing.assert_allclose(left, expected_left, rtol=1e-5)
         np.testing.assert_allclose(result, expected, rtol=1e-5)
@@ -127,7 +128,7 @@ def test_without_a_precision_the_setting_is_read_and_pinned(setting: str, taken:
 def test_a_setting_that_is_no_plain_precision_is_refused() -> None:
     config = SimpleNamespace(jax_default_matmul_precision="BF16_BF16_F32")
     with pytest.raises(ValueError, match="'BF16_BF16_F32', which is none of default, high, highest"):
-        live._precision_setting(SimpleNamespace(config=config))  # type: ignore[arg-type]  # as said
+        _dtypes.precision_setting(SimpleNamespace(config=config))  # type: ignore[arg-type]  # as said
 
 
 @pytest.mark.parametrize(
@@ -164,21 +165,21 @@ def test_the_smallest_product_is_measured() -> None:
 
 def test_repeats_left_out_end_with_the_budget() -> None:
     run = bench.time_matmul(32, 32, 32, budget_seconds=1e-9)
-    assert len(run.seconds) == live._FEWEST_REPEATS
+    assert len(run.seconds) == _clock.FEWEST_REPEATS
 
 
 def test_a_long_budget_ends_with_the_most_repeats() -> None:
     run = bench.time_matmul(8, 8, 8, clock="call", budget_seconds=1e9)
-    assert len(run.seconds) == live._MOST_REPEATS
+    assert len(run.seconds) == _clock.MOST_REPEATS_BY_TIME
 
 
 def test_a_wrong_result_shows_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = live.single
+    right = timing.single
 
     def off_by_a_little(*arguments: Any) -> Callable[[Any, Any], Any]:
         return lambda a, b: right(*arguments)(a, b) * 1.01
 
-    monkeypatch.setattr(live, "single", off_by_a_little)
+    monkeypatch.setattr(timing, "single", off_by_a_little)
     for clock in ("device", "call"):
         assert bench.time_matmul(32, 32, 32, clock=clock, repeats=1).relative_error == pytest.approx(
             0.01, rel=1e-3
@@ -223,14 +224,14 @@ def test_a_product_beyond_memory_names_need_limit_and_a_size_that_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen, here = bench.devices(), host.look()
-    monkeypatch.setattr(live, "devices", lambda: seen)  # what other programs hold changes between two looks
+    monkeypatch.setattr(timing, "devices", lambda: seen)  # what other programs hold changes between two looks
     monkeypatch.setattr(host, "look", lambda: here)
     with pytest.raises(
         MemoryError, match=r"needs about \d+\.\d GiB on this machine, but .* sides of about (\d+)"
     ) as e:
         bench.time_matmul(10**7, 10**7, 10**7)
     side = int(str(e.value).split()[-1].rstrip("."))
-    live._fits(Matmul(side, side, side, "fp32"), seen)
+    timing._fits(Matmul(side, side, side, "fp32"), seen)
 
 
 ACCELERATOR = card.describe(
@@ -241,7 +242,7 @@ ACCELERATOR = card.describe(
 
 def test_an_accelerators_own_memory_is_the_limit() -> None:
     with pytest.raises(MemoryError, match=r"on the TPU v5 lite, but 1\.0 GiB are free"):
-        live._fits(Matmul(16384, 16384, 16384, "fp32"), ACCELERATOR)
+        timing._fits(Matmul(16384, 16384, 16384, "fp32"), ACCELERATOR)
 
 
 class Exhausted:
@@ -252,7 +253,7 @@ class Exhausted:
 
 
 def test_a_device_that_runs_out_of_memory_names_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "_compile", lambda *_: (Exhausted(), 0.1, ""))
+    monkeypatch.setattr(timing, "compile_for", lambda *_: (Exhausted(), 0.1, ""))
     with pytest.raises(MemoryError, match="ran out of memory at 8 x 9 x 10 in fp32; take smaller sizes"):
         bench.time_matmul(8, 9, 10)
 
@@ -261,7 +262,7 @@ def test_another_error_of_the_device_stays_itself(monkeypatch: pytest.MonkeyPatc
     def broken(*_: object) -> None:
         raise RuntimeError("INTERNAL: the device is on fire")
 
-    monkeypatch.setattr(live, "_compile", broken)
+    monkeypatch.setattr(timing, "compile_for", broken)
     with pytest.raises(RuntimeError, match="on fire"):
         bench.time_matmul(8, 8, 8)
 
@@ -288,7 +289,7 @@ class FakeDevice:
 
 
 def test_a_device_that_does_not_tell_its_memory_is_listed_all_the_same() -> None:
-    assert live._see_device(FakeDevice()) == card.SeenDevice("gpu", "NVIDIA H100 80GB HBM3")
+    assert _observe.see_device(FakeDevice()) == card.SeenDevice("gpu", "NVIDIA H100 80GB HBM3")
 
 
 def test_the_real_card_is_this_cpu() -> None:
@@ -311,11 +312,11 @@ def example() -> Measurement:
     ],
 )
 def test_a_run_that_drifts_says_so(seconds: tuple[float, ...], words: str) -> None:
-    assert words in live.remarks("fp32", "gpu", "x", 1e-7, seconds)[0]
+    assert words in errors.remarks("fp32", "gpu", "x", 1e-7, seconds)[0]
 
 
 def test_a_steady_run_needs_no_remark() -> None:
-    assert live.remarks("fp32", "gpu", "x", 1e-7, (1e-3, 1.01e-3) * 5) == ()
+    assert errors.remarks("fp32", "gpu", "x", 1e-7, (1e-3, 1.01e-3) * 5) == ()
 
 
 @pytest.mark.parametrize(
@@ -323,28 +324,28 @@ def test_a_steady_run_needs_no_remark() -> None:
 )
 @pytest.mark.parametrize("size", [64, 1024])
 def test_the_error_betrays_rounded_factors(bits: int, like: str | None, size: int) -> None:
-    a, b = live._factors(jax, Matmul(64, size, size, "fp32"), seed=1)
+    a, b = timing._factors(jax, Matmul(64, size, size, "fp32"), seed=1)
 
     def rounded(x: Any) -> Any:
         significand, exponent = np.frexp(x.astype(np.float64))
         return np.ldexp(np.round(significand * 2**bits) / 2**bits, exponent)
 
     result = (rounded(a) @ rounded(b)).astype(np.float32)
-    error, _ = live.relative_error(a, b, result, seed=0)
-    found = live.remarks("fp32", "tpu", "x", error, (1e-3,) * 3)
+    error, _ = errors.relative_error(a, b, result, seed=0)
+    found = errors.remarks("fp32", "tpu", "x", error, (1e-3,) * 3)
     assert (found == ()) if like is None else (f"rounded to {like} give" in found[0])
 
 
 def test_the_error_of_zeros_is_not_nan() -> None:
     zero = np.zeros((3, 3))
-    assert live.relative_error(zero, zero, zero, seed=0) == (0.0, 3)
+    assert errors.relative_error(zero, zero, zero, seed=0) == (0.0, 3)
 
 
 def test_error_rows_are_sampled_and_columns_all_compared() -> None:
     a, b = np.ones((100, 2)), np.ones((2, 600))
     result = a @ b
     result[:, 599] = 0  # in the last slice of columns
-    error, rows = live.relative_error(a, b, result, seed=0)
+    error, rows = errors.relative_error(a, b, result, seed=0)
     assert rows == 64
     assert error == pytest.approx(np.sqrt(1 / 600))
 
@@ -393,7 +394,7 @@ def test_the_default_sizes_of_a_cpu_end_at_2048(
     monkeypatch: pytest.MonkeyPatch, example: Measurement
 ) -> None:
     monkeypatch.setattr(
-        live,
+        sweeps,
         "time_matmul",
         lambda m, k, n, **_: dataclasses.replace(example, matmul=Matmul(m, k, n, "fp32")),
     )

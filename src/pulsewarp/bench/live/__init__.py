@@ -1,0 +1,13 @@
+"""Time real work on the device that is here, through JAX.
+
+The only part of `pulsewarp.bench` that touches JAX, and only inside its functions. Nothing here
+starts a second process: a TPU belongs to one.
+"""
+
+from __future__ import annotations
+
+from pulsewarp.bench.live._observe import devices
+from pulsewarp.bench.live.sweeps import default_sizes, sweep
+from pulsewarp.bench.live.timing import time_matmul
+
+__all__ = ["default_sizes", "devices", "sweep", "time_matmul"]
