@@ -14,7 +14,7 @@ import pytest
 
 from pulsewarp import bench
 from pulsewarp.bench import card, host
-from pulsewarp.bench.live import _clock, _dtypes, _observe, errors, timing
+from pulsewarp.bench.live import _clock, _dtypes, _observe, errors, sweeps, timing
 from pulsewarp.bench.measurement import Measurement
 from pulsewarp.matmul import Matmul
 
