@@ -49,8 +49,12 @@ def _file(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def read_json(path: str | os.PathLike[str], form: str, *, form_required: bool = True) -> dict[str, Any]:
+def read_json(
+    path: str | os.PathLike[str], form: str, *, earlier: tuple[str, ...] = (), form_required: bool = True
+) -> dict[str, Any]:
     """Read a JSON object whose `"form"` field is `form`, or missing where a hand-written file may omit it.
+
+    The forms in `earlier` are let through too; the caller brings them up to date.
 
     Raises
     ------
@@ -67,7 +71,8 @@ def read_json(path: str | os.PathLike[str], form: str, *, form_required: bool = 
             f"{path} is not valid JSON (line {error.lineno}, column {error.colno}: {error.msg}); "
             f"it may have been cut short. Expected the form {form!r}."
         ) from error
-    if not isinstance(data, dict) or data.get("form", None if form_required else form) != form:
+    taken = (form, *earlier)
+    if not isinstance(data, dict) or data.get("form", None if form_required else form) not in taken:
         found = data.get("form", "no form field") if isinstance(data, dict) else type(data).__name__
         raise ValueError(f"{path} holds {found!r}, not {form!r}; was it written by another program?")
     return data

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pulsewarp.bench.measurement import (
         MeasuredDevice,
         Measurement,
+        Timed,
         load,
         recorded,
         recordings,
@@ -26,6 +27,7 @@ __all__ = [
     "MeasuredDevice",
     "Measurement",
     "Problem",
+    "Timed",
     "default_sizes",
     "devices",
     "load",
@@ -39,7 +41,7 @@ __all__ = [
 _HOMES = {
     "card": ("DeviceCard", "Problem"),
     "live": ("default_sizes", "devices", "sweep", "time_matmul"),
-    "measurement": ("MeasuredDevice", "Measurement", "load", "recorded", "recordings", "save"),
+    "measurement": ("MeasuredDevice", "Measurement", "Timed", "load", "recorded", "recordings", "save"),
 }
 
 
