@@ -30,16 +30,20 @@ def find_pythons() -> dict[str, str]:
 
 PYTHONS = find_pythons()
 NEWEST, *_, OLDEST = [*PYTHONS, *PYTHONS]  # the same one twice where only one is found
-# Unit tests on the newest and the oldest Python; those between run by name (`nox -s unit-3.12`), because
-# the whole has to stay under 25 minutes on two cores.
-UNIT = dict.fromkeys(f"unit-{python}" for python in (NEWEST, OLDEST))
-nox.options.sessions = ["lint", "types", *UNIT, "newest", "colab", "floors"]
+# The whole has to stay under 25 minutes on two cores. So the two ends are tried: the newest of everything on the
+# newest Python (`unit`), and the lowest versions on the oldest (`floors`); what lies between runs by name
+# (`nox -s unit-3.12`).
+nox.options.sessions = ["lint", "types", f"unit-{NEWEST}", "newest", "colab", "floors"]
 # nox and uv look interpreters up by version on PATH: the ones that start come first there.
 os.environ["PATH"] = os.pathsep.join([*(str(Path(p).parent) for p in PYTHONS.values()), os.environ["PATH"]])
 FAST = ["-m", "not browser and not lab and not bench"]
-# What tries one rule of whole numbers on very many cases hangs on no version of NumPy: the newest and the
-# oldest Python try it, the other environments leave it out, so that the whole stays under 25 minutes.
+# What tries one rule of whole numbers on very many cases hangs on no version of NumPy: it runs once, with the
+# newest of everything.
 BRIEF = ["-m", f"{FAST[1]} and not exhaustive"]
+# Colab's NumPy lies between the two that try every simulator. What differs there is whatever shows, measures,
+# draws, reads notebooks, or stands on JAX, Plotly, ipywidgets and anywidget.
+SHOWS = [f"tests/{folder}" for folder in ("bench", "cli", "lesson", "notebooks", "widgets")]
+SHOWS += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("test_*.py"))
 COLAB = ROOT / "tests" / "colab-constraints.txt"
 
 
@@ -97,16 +101,10 @@ def types(session: nox.Session) -> None:
 
 @nox.session(python=list(PYTHONS))
 def unit(session: nox.Session) -> None:
-    """Unit and reference tests and doctests on one Python, newest of everything.
-
-    On the oldest, annotations are enforced at run time as well.
-    """
+    """Unit and reference tests and doctests on one Python, newest of everything."""
     say(session)
     session.install("-e", ".[lab]", *group("test"), *group("check"))
-    enforced = {"PULSEWARP_BEARTYPE": "1"} if session.python == OLDEST and len(PYTHONS) > 1 else {}
-    session.run(
-        "pytest", "-n", "2", *FAST, "--doctest-modules", "tests", "src", *session.posargs, env=enforced
-    )
+    session.run("pytest", "-n", "2", *FAST, "--doctest-modules", "tests", "src", *session.posargs)
 
 
 @nox.session(python=NEWEST)
@@ -119,10 +117,10 @@ def newest(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST)
 def colab(session: nox.Session) -> None:
-    """Unit tests, notebooks, scenes and classic Notebook in an environment of Colab's age."""
+    """What shows and measures, notebooks and classic Notebook in an environment of Colab's age."""
     say(session)
     session.install("-r", str(COLAB), "-e", ".", *group("test"), *group("browser"))
-    session.run("pytest", "-n", "2", *BRIEF, "tests")
+    session.run("pytest", "-n", "2", *BRIEF, *SHOWS)
     # A scene on a page of its own is the same text in every environment: the session `newest` tries all of
     # them. What differs here is the application, its widget manager and the exporter.
     read(session, "tests/browser/test_exported_pages.py")
@@ -130,11 +128,11 @@ def colab(session: nox.Session) -> None:
 
 @nox.session(python=OLDEST)
 def floors(session: nox.Session) -> None:
-    """Unit tests with the lowest versions that our floors allow."""
+    """Unit tests with the lowest versions that our floors allow; annotations are enforced at run time too."""
     say(session)
     session.install("--resolution", "lowest-direct", "-e", ".[jax]")
     session.install(*group("test"))
-    session.run("pytest", "-n", "2", *BRIEF, "tests")
+    session.run("pytest", "-n", "2", *BRIEF, "tests", env={"PULSEWARP_BEARTYPE": "1"})
 
 
 @nox.session(python=NEWEST)
