@@ -30,8 +30,8 @@ def find_pythons() -> dict[str, str]:
 
 PYTHONS = find_pythons()
 NEWEST, *_, OLDEST = [*PYTHONS, *PYTHONS]  # the same one twice where only one is found
-# The whole has to stay under 25 minutes on two cores. So the two ends are tried: the newest of everything on the
-# newest Python (`unit`), and the lowest versions on the oldest (`floors`); what lies between runs by name
+# The whole has to stay under 25 minutes on two cores. So the two ends are tried: the newest of everything on
+# the newest Python (`unit`), and the lowest versions on the oldest (`floors`); what lies between runs by name
 # (`nox -s unit-3.12`).
 nox.options.sessions = ["lint", "types", f"unit-{NEWEST}", "newest", "colab", "floors"]
 # nox and uv look interpreters up by version on PATH: the ones that start come first there.
