@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pulsewarp.bench.card import DeviceCard, Problem
+    from pulsewarp.bench.gaps import Gap, GapPart, Gaps, explain, explain_all
+    from pulsewarp.bench.kernel_measurement import KernelMeasurement
     from pulsewarp.bench.live import default_sizes, devices, sweep, time_matmul
     from pulsewarp.bench.measurement import (
         MeasuredDevice,
@@ -24,12 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DeviceCard",
+    "KernelMeasurement",
+    "Gap",
+    "GapPart",
+    "Gaps",
     "MeasuredDevice",
     "Measurement",
     "Problem",
     "Timed",
     "default_sizes",
     "devices",
+    "explain",
+    "explain_all",
     "load",
     "recorded",
     "recordings",
@@ -40,6 +48,8 @@ __all__ = [
 
 _HOMES = {
     "card": ("DeviceCard", "Problem"),
+    "gaps": ("Gap", "GapPart", "Gaps", "explain", "explain_all"),
+    "kernel_measurement": ("KernelMeasurement",),
     "live": ("default_sizes", "devices", "sweep", "time_matmul"),
     "measurement": ("MeasuredDevice", "Measurement", "Timed", "load", "recorded", "recordings", "save"),
 }
