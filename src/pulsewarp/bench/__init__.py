@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DeviceCard",
-    "KernelMeasurement",
     "Gap",
     "GapPart",
     "Gaps",
+    "KernelMeasurement",
     "MeasuredDevice",
     "Measurement",
     "Problem",
