@@ -12,11 +12,11 @@ FEWEST_REPEATS, MOST_REPEATS_BY_TIME = 5, 50
 
 
 def compile_for(
-    jax: ModuleType, function: Callable[..., Any], arguments: tuple[Any, Any]
+    jax: ModuleType, function: Callable[..., Any], arguments: tuple[Any, Any], **options: Any
 ) -> tuple[Any, float, str]:
-    """Compile for these arguments; also the seconds it took, and the program's text after and before."""
+    """Compile for these arguments, with `options` of ``jax.jit``; also the seconds, and the text after and before."""
     start = time.perf_counter()
-    lowered = jax.jit(function).lower(*arguments)
+    lowered = jax.jit(function, **options).lower(*arguments)
     program = lowered.compile()
     seconds = time.perf_counter() - start
     return program, seconds, f"{program.as_text()}\n{lowered.as_text()}"
