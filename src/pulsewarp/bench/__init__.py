@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pulsewarp.bench import shapes
     from pulsewarp.bench.card import DeviceCard, Problem
     from pulsewarp.bench.gaps import Gap, GapPart, Gaps, explain, explain_all
     from pulsewarp.bench.kernel_measurement import KernelMeasurement
@@ -42,6 +43,7 @@ __all__ = [
     "recorded",
     "recordings",
     "save",
+    "shapes",
     "sweep",
     "time_matmul",
 ]
@@ -55,7 +57,12 @@ _HOMES = {
 }
 
 
+_MODULES = ("shapes",)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     for home, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"{__name__}.{home}"), name)
