@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     from pulsewarp.bench import shapes
     from pulsewarp.bench.card import DeviceCard, Problem
     from pulsewarp.bench.gaps import Gap, GapPart, Gaps, explain, explain_all
+    from pulsewarp.bench.hlo import Program, read_program
     from pulsewarp.bench.kernel_measurement import KernelMeasurement
-    from pulsewarp.bench.live import default_sizes, devices, sweep, time_matmul
+    from pulsewarp.bench.live import (
+        compiled,
+        default_sizes,
+        devices,
+        inspect_matmul,
+        profile,
+        sweep,
+        time_matmul,
+    )
     from pulsewarp.bench.measurement import (
         MeasuredDevice,
         Measurement,
@@ -24,8 +33,11 @@ if TYPE_CHECKING:
         recordings,
         save,
     )
+    from pulsewarp.bench.program import CompiledProgram
+    from pulsewarp.bench.timeline import Timeline, read_timeline
 
 __all__ = [
+    "CompiledProgram",
     "DeviceCard",
     "Gap",
     "GapPart",
@@ -34,12 +46,19 @@ __all__ = [
     "MeasuredDevice",
     "Measurement",
     "Problem",
+    "Program",
     "Timed",
+    "Timeline",
+    "compiled",
     "default_sizes",
     "devices",
     "explain",
     "explain_all",
+    "inspect_matmul",
     "load",
+    "profile",
+    "read_program",
+    "read_timeline",
     "recorded",
     "recordings",
     "save",
@@ -52,8 +71,19 @@ _HOMES = {
     "card": ("DeviceCard", "Problem"),
     "gaps": ("Gap", "GapPart", "Gaps", "explain", "explain_all"),
     "kernel_measurement": ("KernelMeasurement",),
-    "live": ("default_sizes", "devices", "sweep", "time_matmul"),
+    "hlo": ("Program", "read_program"),
+    "live": (
+        "compiled",
+        "default_sizes",
+        "devices",
+        "inspect_matmul",
+        "profile",
+        "sweep",
+        "time_matmul",
+    ),
     "measurement": ("MeasuredDevice", "Measurement", "Timed", "load", "recorded", "recordings", "save"),
+    "program": ("CompiledProgram",),
+    "timeline": ("Timeline", "read_timeline"),
 }
 
 
