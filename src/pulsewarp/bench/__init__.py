@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pulsewarp.bench.card import DeviceCard, Problem
     from pulsewarp.bench.gaps import Gap, GapPart, Gaps, explain, explain_all
     from pulsewarp.bench.hlo import Program, read_program
+    from pulsewarp.bench.kernel_list import Kernel, kernels
     from pulsewarp.bench.kernel_measurement import KernelMeasurement
     from pulsewarp.bench.live import (
         compiled,
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
         inspect_matmul,
         profile,
         sweep,
+        time_kernel,
+        time_kernels,
         time_matmul,
     )
     from pulsewarp.bench.measurement import (
@@ -42,6 +45,7 @@ __all__ = [
     "Gap",
     "GapPart",
     "Gaps",
+    "Kernel",
     "KernelMeasurement",
     "MeasuredDevice",
     "Measurement",
@@ -55,6 +59,7 @@ __all__ = [
     "explain",
     "explain_all",
     "inspect_matmul",
+    "kernels",
     "load",
     "profile",
     "read_program",
@@ -64,12 +69,15 @@ __all__ = [
     "save",
     "shapes",
     "sweep",
+    "time_kernel",
+    "time_kernels",
     "time_matmul",
 ]
 
 _HOMES = {
     "card": ("DeviceCard", "Problem"),
     "gaps": ("Gap", "GapPart", "Gaps", "explain", "explain_all"),
+    "kernel_list": ("Kernel", "kernels"),
     "kernel_measurement": ("KernelMeasurement",),
     "hlo": ("Program", "read_program"),
     "live": (
@@ -79,6 +87,8 @@ _HOMES = {
         "inspect_matmul",
         "profile",
         "sweep",
+        "time_kernel",
+        "time_kernels",
         "time_matmul",
     ),
     "measurement": ("MeasuredDevice", "Measurement", "Timed", "load", "recorded", "recordings", "save"),

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from pulsewarp.bench.live._observe import devices
 from pulsewarp.bench.live.compiler import compiled, inspect_matmul, profile
+from pulsewarp.bench.live.kernels import time_kernel, time_kernels
 from pulsewarp.bench.live.sweeps import default_sizes, sweep
 from pulsewarp.bench.live.timing import time_matmul
 
-__all__ = ["compiled", "default_sizes", "devices", "inspect_matmul", "profile", "sweep", "time_matmul"]
+__all__ = [
+    "compiled",
+    "default_sizes",
+    "devices",
+    "inspect_matmul",
+    "profile",
+    "sweep",
+    "time_kernel",
+    "time_kernels",
+    "time_matmul",
+]

@@ -1,0 +1,604 @@
+"""What is not a matrix product, timed: passes over memory, random access, scans, recompiling, dispatch.
+
+`pulsewarp.bench.kernel_list` says what each kernel is and what is exact; here it is written for a device.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsewarp._checks import choice, names_keywords, positive_number, several, whole_number
+from pulsewarp._text import counted as in_number
+from pulsewarp.bench import card, host, kernel_list
+from pulsewarp.bench.kernel_list import KERNELS, Kernel
+from pulsewarp.bench.kernel_measurement import KernelMeasurement
+from pulsewarp.bench.live import _clock
+from pulsewarp.bench.live._compilations import Compilations, count_compilations
+from pulsewarp.bench.live._dtypes import JAX_NAMES, catalogue_dtype
+from pulsewarp.bench.live._observe import devices, import_jax, no_device
+from pulsewarp.bench.measurement import MeasuredDevice, with_prefix
+from pulsewarp.matmul import BYTES
+
+_NEW_LENGTHS = 7  # calls of dynamic_shape and padded_shape: compiling takes seconds on some devices
+# On-chip memory that may hold what should come from main memory, where the system does not tell.
+_CACHE_BYTES = {"cpu": 64 * 2**20, "gpu": 256 * 2**20, "tpu": 256 * 2**20}
+
+Arrays = tuple[NDArray[Any], ...]
+
+
+@names_keywords
+def time_kernel(
+    name: str,
+    *,
+    size: int | None = None,
+    dtype: str = "float32",
+    repeats: int | None = None,
+    clock: str | None = None,
+    seed: int = 0,
+    budget_seconds: float = 1.0,
+) -> KernelMeasurement:
+    """Time one kernel that is no matrix product on the first device JAX lists.
+
+    The input lies on the device beforehand, compiling is timed apart, and every repeat waits for its
+    result. The whole result of the last repeat is compared with NumPy in float64, each time.
+
+    ``clock="device"`` times a chain within one compiled call: before each link one element of the last
+    result goes into the input, so that none can be hoisted, dropped or overlapped; see `chain`.
+    ``clock="call"`` times one call as a Python loop sees it, dispatch included. Three kernels are about the
+    calls themselves and take that clock: ``"dynamic_shape"`` (its times include compiling, which is what
+    it is for), ``"padded_shape"`` and ``"tiny_operations"``.
+
+    Half types are computed in float32 inside and rounded once, except for the additions of a scatter.
+
+    Parameters
+    ----------
+    name : str
+        One of `pulsewarp.bench.kernels`.
+    size : int, optional
+        Elements. Left out: enough to leave the caches where memory is what matters.
+    dtype : str
+        ``"float32"``, ``"bfloat16"`` or ``"float16"``.
+    repeats : int, optional
+        Repeats to keep, at most 10,000. Left out: at least 5, then until they are settled or the budget is
+        spent; 7 calls where each has a new length.
+    clock : {"device", "call"}, optional
+        Left out: the kernel's usual one.
+    seed : int
+        Of the random input.
+    budget_seconds : float
+        Time for the repeats in seconds; compiling, warming up and checking come on top.
+
+    Returns
+    -------
+    KernelMeasurement
+
+    Raises
+    ------
+    ValueError
+        A kernel, size, dtype or clock that cannot be measured.
+    MemoryError
+        The arrays do not fit into the memory that is free.
+    ImportError
+        JAX is missing or broken.
+    RuntimeError
+        JAX gives no device.
+
+    Examples
+    --------
+    >>> run = time_kernel("sort", size=4096, repeats=3)
+    >>> run.bytes_moved, run.relative_error, run.compilations
+    (32768, 0.0, 0)
+    """
+    kernel = kernel_list.find(name)
+    dtype = _dtype(dtype)
+    clock = kernel.clocks[0] if clock is None else _clock_of(kernel, clock)
+    if repeats is not None:
+        repeats = whole_number("repeats", repeats, most=_clock.MOST_REPEATS)
+    seed = whole_number("seed", seed, least=0)
+    budget_seconds = positive_number("budget_seconds", budget_seconds)
+    if size is not None:
+        size = kernel.check_size(size)
+    jax = import_jax()
+    seen = devices()
+    if seen.platform is None:
+        raise RuntimeError(no_device(seen))
+    size = size or (kernel.size_on_cpu if seen.platform == "cpu" else kernel.size)
+    _fits(kernel, size, dtype, seen)
+    bench = _Bench(jax, kernel, size, dtype, repeats, seed, budget_seconds)
+    timed = {"dynamic_shape": _new_shapes, "padded_shape": _padded_shapes}.get(name)
+    if timed is None and clock == "call":
+        timed = _calls_in_a_row if name == "tiny_operations" else _calls
+    try:
+        found = (timed or _chained)(bench)
+    except Exception as error:
+        # JAX's error class has moved between versions; XLA's status code in the text has not.
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise MemoryError(
+            f"The device ran out of memory at {name} of {size} elements; take a smaller size, "
+            "or free arrays that other cells hold."
+        ) from error
+    return _measurement(bench, found, clock, seen)
+
+
+@names_keywords
+def time_kernels(
+    names: Iterable[str] | None = None,
+    *,
+    dtype: str = "float32",
+    repeats: int | None = None,
+    seed: int = 0,
+    budget_seconds: float = 60.0,
+    progress: Callable[[KernelMeasurement], object] | None = None,
+) -> list[KernelMeasurement]:
+    """Time one kernel after the other, each by its usual clock, and keep what is measured whatever happens.
+
+    An interrupt, a spent budget or a device that fails ends the run with a warning and returns what is
+    there; a kernel that does not fit into memory is named in a warning and left out.
+
+    Parameters
+    ----------
+    names : iterable of str, optional
+        Of `pulsewarp.bench.kernels`; all of them when left out.
+    dtype, repeats, seed
+        As for `time_kernel`.
+    budget_seconds : float
+        After so many seconds no further kernel is begun; the first one always is.
+    progress : callable, optional
+        Called with each KernelMeasurement as soon as it is there.
+
+    Returns
+    -------
+    list of KernelMeasurement
+        In the order of `names`.
+
+    Raises
+    ------
+    ValueError
+        An unknown kernel, before anything is measured.
+
+    Examples
+    --------
+    >>> [run.name for run in time_kernels(["tiny_operations", "padded_shape"], repeats=2)]
+    ['tiny_operations', 'padded_shape']
+    """
+    positive_number("budget_seconds", budget_seconds)
+    if progress is not None and not callable(progress):
+        raise TypeError(
+            f"progress is {progress!r}, but must be a function of one KernelMeasurement, such as print."
+        )
+    wanted = (
+        tuple(KERNELS) if names is None else several("names", names, "write ['softmax', 'sort'], for example")
+    )
+    for name in wanted:
+        kernel_list.find(name)
+    measure = functools.partial(
+        time_kernel,
+        dtype=dtype,
+        repeats=repeats,
+        seed=seed,
+        budget_seconds=min(1.0, budget_seconds / max(1, len(wanted))),
+    )
+    found: list[KernelMeasurement] = []
+    start = _clock.now()
+    try:
+        for name in wanted:
+            if found and _clock.now() - start > budget_seconds:
+                _warn(
+                    f"Stopped after {budget_seconds:g} s with {len(found)} of {len(wanted)} kernels "
+                    "measured; raise budget_seconds for more."
+                )
+                break
+            try:
+                run = measure(name)
+            except MemoryError as error:
+                _warn(f"Left out: {error}")
+                continue
+            except Exception as error:
+                if not found:
+                    raise
+                _warn(f"Stopped at {name}: {error} {len(found)} of {len(wanted)} kernels are kept.")
+                break
+            found.append(run)
+            if progress is not None:
+                progress(run)
+    except KeyboardInterrupt:
+        _warn(f"Interrupted: {len(found)} of {len(wanted)} kernels were measured and are kept.")
+    return found
+
+
+def function_of(jax: ModuleType, name: str) -> Callable[..., Any]:
+    """Return the function whose call runs one kernel once.
+
+    Parameters
+    ----------
+    jax : module
+        JAX.
+    name : str
+        Of the kernel.
+
+    Returns
+    -------
+    callable
+        The kernel's arrays to its result; the first array decides the type.
+
+    Examples
+    --------
+    >>> import jax
+    >>> function_of(jax, "sort")(np.float32([3, 1, 2])).tolist()
+    [1.0, 2.0, 3.0]
+    """
+    numpy, lax = jax.numpy, jax.lax
+
+    def in_single(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda x: function(x.astype("float32")).astype(x.dtype)
+
+    def scan_rows(x: Any) -> Any:
+        def step(state: Any, row: Any) -> tuple[Any, Any]:
+            state = numpy.tanh(row.astype("float32") + 0.5 * state)
+            return state, state.astype(x.dtype)
+
+        return lax.scan(step, numpy.zeros(x.shape[1], "float32"), x)[1]
+
+    def masked_softmax(x: Any, length: Any) -> Any:
+        kept = numpy.where(numpy.arange(x.size) < length, x, -numpy.inf)
+        return in_single(jax.nn.softmax)(kept)
+
+    def convolve(x: Any, weights: Any) -> Any:
+        return lax.conv_general_dilated(
+            x,
+            weights,
+            (1, 1),
+            "VALID",
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            precision=lax.Precision.HIGHEST,  # else float32 may be rounded to TF32 or bfloat16 first
+        )
+
+    def add_in_places(x: Any, places: Any) -> Any:
+        bins = max(1, x.size // kernel_list.BINS)
+        return numpy.zeros(bins, x.dtype).at[places].add(x, mode="promise_in_bounds")
+
+    written: dict[str, Callable[..., Any]] = {
+        "elementwise": in_single(lambda x: numpy.maximum(x * kernel_list.SCALE + kernel_list.SHIFT, 0)),
+        "reduction": lambda x: numpy.sum(x, dtype="float32"),
+        "softmax": in_single(functools.partial(jax.nn.softmax, axis=-1)),
+        "gather": lambda x, places: x.at[places].get(mode="promise_in_bounds"),
+        "scatter_add": add_in_places,
+        "sort": numpy.sort,
+        "prefix_scan": lambda x: lax.cumsum(x.astype("float32")),
+        "sequential_scan": scan_rows,
+        "convolution": convolve,
+        "dynamic_shape": in_single(jax.nn.softmax),
+        "padded_shape": masked_softmax,
+        "tiny_operations": lambda x: x + 1,
+    }
+    return written[name]
+
+
+def chain(jax: ModuleType, function: Callable[..., Any], length: int) -> Callable[..., tuple[Any, Any]]:
+    """Return the function whose call runs a kernel `length` times, each run needing the one before.
+
+    Before each run the first element of the input becomes the fractional part of its sum with the middle
+    element of the last result and 0.618: another input each time, so no run can be moved out of the loop.
+    The whole result is carried from run to run, so none can shrink to the element that is read. Where JAX
+    has an optimisation barrier, it stands before and after the kernel, so that nothing is fused into it.
+    The cost over bare runs is one element.
+
+    Parameters
+    ----------
+    jax : module
+        JAX.
+    function : callable
+        The kernel; its first argument is the input that changes.
+    length : int
+        Runs.
+
+    Returns
+    -------
+    callable
+        The kernel's arguments to (the last input, its result).
+
+    Examples
+    --------
+    >>> import jax
+    >>> last, result = chain(jax, lambda x: x + 1, 2)(np.zeros(2, np.float32))
+    >>> [f"{value:.3f}" for value in (*last, *result)]
+    ['0.236', '0.000', '1.236', '1.000']
+    """
+    lax, numpy = jax.lax, jax.numpy
+    # Public since JAX 0.4.36 or so; the optimised programs of older ones are the same on a CPU without it.
+    alone = getattr(lax, "optimization_barrier", lambda array: array)
+
+    def run(x: Any, *others: Any) -> tuple[Any, Any]:
+        def step(_: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+            x, last = state
+            middle, first = last.ravel()[last.size // 2], x.ravel()[0]
+            moved = middle.astype("float32") + first.astype("float32") + 0.618
+            element = (moved - numpy.floor(moved)).astype(x.dtype)
+            x = alone(lax.dynamic_update_slice(x, element.reshape((1,) * x.ndim), (0,) * x.ndim))
+            return x, alone(function(x, *others))
+
+        shape = jax.eval_shape(function, x, *others)
+        return lax.fori_loop(0, length, step, (x, numpy.zeros(shape.shape, shape.dtype)))
+
+    return run
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """One kernel with its arrays: what all ways of timing it share."""
+
+    jax: ModuleType
+    kernel: Kernel
+    size: int
+    dtype: str
+    repeats: int | None
+    seed: int
+    budget: float
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        return function_of(self.jax, self.kernel.name)
+
+    def arrays(self, size: int | None = None) -> Arrays:
+        """Return the input as the device gets it."""
+        stored = self.jax.numpy.dtype(JAX_NAMES[self.dtype])
+        random = np.random.default_rng(self.seed)
+        made = self.kernel.inputs(self.size if size is None else size, random)
+        return tuple(array.astype(stored) if array.dtype.kind == "f" else array for array in made)
+
+    def on_device(self, arrays: Any) -> Any:
+        jax = self.jax
+        return jax.block_until_ready(jax.device_put(arrays, jax.local_devices()[0]))
+
+    def exact(self, *arrays: Any) -> NDArray[Any]:
+        """Return the result by NumPy, floats in float64."""
+        return np.asarray(self.kernel.exact(*(_in_double(np.asarray(array)) for array in arrays)))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Times and what was seen beside them."""
+
+    seconds: tuple[float, ...]
+    error: float
+    compilations: Compilations
+    compile_seconds: float
+    warmup_calls: int
+    per_repeat: int = 1
+    notes: tuple[str, ...] = ()
+
+
+def _chained(bench: _Bench) -> _Found:
+    jax, arrays = bench.jax, bench.arrays()
+    on_device = bench.on_device(arrays)
+    single, _, _ = _clock.compile_for(jax, bench.function, on_device)
+    estimate = min(_clock.call_once(jax, single, on_device)[0] for _ in range(2))
+    long = _clock.lengthen(jax, lambda length: chain(jax, bench.function, length), estimate, on_device)
+    with count_compilations(jax) as compiled:
+        seconds, (last, result) = _clock.repeat_calls(
+            jax, long.program, on_device, bench.repeats, bench.budget
+        )
+    error = _relative_error(result, bench.exact(last, *arrays[1:]))
+    each = tuple(value / long.length for value in seconds)
+    return _Found(each, error, compiled, long.compile_seconds, len(long.warm), long.length)
+
+
+def _calls(bench: _Bench) -> _Found:
+    jax, arrays = bench.jax, bench.arrays()
+    on_device = bench.on_device(arrays)
+    program, compile_seconds, _ = _clock.compile_for(jax, bench.function, on_device)
+    warm = _clock.warm_up(jax, program, on_device)
+    with count_compilations(jax) as compiled:
+        seconds, result = _clock.repeat_calls(jax, program, on_device, bench.repeats, bench.budget)
+    error = _relative_error(result, bench.exact(*arrays))
+    return _Found(seconds, error, compiled, compile_seconds, len(warm))
+
+
+def _calls_in_a_row(bench: _Bench) -> _Found:
+    jax, arrays = bench.jax, bench.arrays()
+    on_device = bench.on_device(arrays)
+    _, compile_seconds, _ = _clock.compile_for(jax, bench.function, on_device)
+    operation = jax.jit(bench.function)
+
+    def row(x: Any) -> Any:
+        for _ in range(kernel_list.TINY_OPERATIONS):
+            x = operation(x)
+        return x
+
+    warm = _clock.warm_up(jax, row, on_device)
+    with count_compilations(jax) as compiled:
+        seconds, result = _clock.repeat_calls(jax, row, on_device, bench.repeats, bench.budget)
+    error = _relative_error(result, _in_double(arrays[0]) + kernel_list.TINY_OPERATIONS)
+    each = tuple(value / kernel_list.TINY_OPERATIONS for value in seconds)
+    return _Found(each, error, compiled, compile_seconds, len(warm), kernel_list.TINY_OPERATIONS)
+
+
+def _new_shapes(bench: _Bench) -> _Found:
+    jax, lengths = bench.jax, _lengths(bench)
+    (longest,) = bench.arrays(max(lengths) + 1)
+    on_device = bench.on_device([(longest[:length],) for length in (*lengths, longest.size)])
+    softmax = bench.function
+    program = jax.jit(lambda x: softmax(x))  # a function of its own: JAX has no program of it yet
+    warm_seconds, _ = _clock.call_once(jax, program, on_device[-1])
+    with count_compilations(jax) as compiled:
+        calls = [_clock.call_once(jax, program, arguments) for arguments in on_device[:-1]]
+    error = max(
+        _relative_error(result, bench.exact(longest[:length]))
+        for (_, result), length in zip(calls, lengths, strict=True)
+    )
+    seconds = tuple(taken for taken, _ in calls)
+    notes = _about_new_shapes(compiled, len(lengths))
+    return _Found(seconds, error, compiled, warm_seconds, warmup_calls=1, notes=notes)
+
+
+def _padded_shapes(bench: _Bench) -> _Found:
+    jax, lengths = bench.jax, _lengths(bench)
+    (longest,) = bench.arrays(max(lengths))
+    room = 2 ** math.ceil(math.log2(longest.size))
+    padded = [np.pad(longest[:length], (0, room - length)) for length in lengths]
+    on_device = bench.on_device(
+        [(row, np.int32(length)) for row, length in zip(padded, lengths, strict=True)]
+    )
+    program, compile_seconds, _ = _clock.compile_for(jax, bench.function, on_device[0])
+    warm = _clock.warm_up(jax, program, on_device[0])
+    with count_compilations(jax) as compiled:
+        calls = [_clock.call_once(jax, program, arguments) for arguments in on_device]
+    error = max(
+        _relative_error(result, np.pad(bench.exact(row[:length]), (0, room - length)))
+        for (_, result), row, length in zip(calls, padded, lengths, strict=True)
+    )
+    seconds = tuple(taken for taken, _ in calls)
+    return _Found(seconds, error, compiled, compile_seconds, len(warm))
+
+
+def _lengths(bench: _Bench) -> tuple[int, ...]:
+    """Return as many lengths as there are repeats, no two alike, whose mean is the size."""
+    count = _NEW_LENGTHS if bench.repeats is None else bench.repeats
+    half = count // 2
+    if bench.size <= half:
+        raise ValueError(
+            f"size is {bench.size}, but {count} different lengths around it need a size above {half}; "
+            "take a larger size or fewer repeats."
+        )
+    offsets = (offset for offset in range(-half, half + 1) if offset or count % 2)
+    return tuple(bench.size + offset for offset in offsets)
+
+
+def _about_new_shapes(compiled: Compilations, calls: int) -> tuple[str, ...]:
+    if compiled.count is None:
+        return ("The times include compiling; this JAX does not announce it, so nothing was counted.",)
+    told = f"{in_number(calls, 'call')} with a new length each: {in_number(compiled.count, 'compilation')}"
+    taken = with_prefix(sum(compiled.seconds), "s")
+    found = [f"{told}, {taken} of XLA in all, which the times include."]
+    if compiled.from_disk:
+        found.append(f"{in_number(compiled.from_disk, 'program')} came from JAX's cache on disk instead.")
+    return tuple(found)
+
+
+def _measurement(bench: _Bench, found: _Found, clock: str, seen: card.DeviceCard) -> KernelMeasurement:
+    kernel, size = bench.kernel, bench.size
+    bound = kernel.bound(size, kernel_list.DTYPES[bench.dtype])
+    bytes_moved = kernel.bytes_moved(size, math.ceil(BYTES[bench.dtype]))
+    notes = (
+        *found.notes,
+        *_about_error(found.error, bound),
+        *(() if kernel.name == "dynamic_shape" else _about_compiling(found.compilations)),
+        *(_about_cache(bytes_moved, seen) if kernel.clocks[0] == "device" else ()),
+        *_clock.unsteady(found.seconds),
+    )
+    return KernelMeasurement(
+        name=kernel.name,
+        size=size,
+        dtype=bench.dtype,
+        operations=None if kernel.operations is None else kernel.operations(size),
+        bytes_moved=bytes_moved,
+        relative_error=found.error,
+        error_bound=bound,
+        compilations=found.compilations.count,
+        seed=bench.seed,
+        device=MeasuredDevice(
+            seen.platform or "", seen.kind or "", seen.chip, seen.devices_per_chip, seen.cpu_model, seen.cores
+        ),
+        clock=clock,
+        seconds=found.seconds,
+        products_per_repeat=found.per_repeat,
+        compile_seconds=found.compile_seconds,
+        warmup_calls=found.warmup_calls,
+        versions=seen.versions,
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        notes=notes,
+    )
+
+
+def _about_error(error: float, bound: float) -> tuple[str, ...]:
+    if error <= bound:
+        return ()
+    return (
+        f"The result is off by {error:.1e} where rounding explains {bound:.1e}: this device did not compute "
+        "the kernel it was timed for, or not in this type.",
+    )
+
+
+def _about_compiling(compiled: Compilations) -> tuple[str, ...]:
+    if not compiled.count:
+        return ()
+    return (
+        f"{in_number(compiled.count, 'program')} compiled while it was timed; the slowest repeats hold that.",
+    )
+
+
+def _about_cache(bytes_moved: int, seen: card.DeviceCard) -> tuple[str, ...]:
+    known = host.look().last_level_cache_bytes if seen.platform == "cpu" else None
+    cache = known or _CACHE_BYTES.get(seen.platform or "", 0)
+    if bytes_moved > cache:
+        return ()
+    size, room = with_prefix(bytes_moved, "B"), with_prefix(cache, "B")
+    where = f"may stay in caches of {room}" if known else f"may stay on the chip (up to {room} are assumed)"
+    return (f"All its data, {size}, {where}, so its share of the memory roof may pass 100%.",)
+
+
+def _in_double(array: NDArray[Any]) -> NDArray[Any]:
+    return array if array.dtype.kind in "iu" else array.astype(np.float64)
+
+
+def _relative_error(result: Any, exact: NDArray[Any]) -> float:
+    """Return ``norm(result - exact) / norm(exact)``; the first alone where all are exactly zero."""
+    given = _in_double(np.asarray(result))
+    if given.shape != exact.shape:
+        raise ValueError(f"The result has shape {given.shape}, but the exact one {exact.shape}.")
+    difference, norm = (float(np.linalg.norm(array.ravel())) for array in (given - exact, exact))
+    return difference / (norm or 1.0)
+
+
+def _dtype(dtype: str) -> str:
+    found = catalogue_dtype(dtype)
+    if found not in kernel_list.DTYPES:
+        raise ValueError(
+            f"dtype {dtype!r} cannot be timed here: kernels are timed in float32, bfloat16 and float16."
+        )
+    return found
+
+
+def _clock_of(kernel: Kernel, clock: str) -> str:
+    if clock == "device" and "device" not in kernel.clocks:
+        raise ValueError(
+            f"{kernel.name} is about separate calls, which the clock 'device' does not see; use clock='call'."
+        )
+    return choice("clock", clock, kernel.clocks)
+
+
+def _fits(kernel: Kernel, size: int, dtype: str, seen: card.DeviceCard) -> None:
+    """Refuse arrays that cannot fit, before anything is allocated."""
+    # The chain copies its input and holds two results; NumPy's check holds about four arrays in float64.
+    on_device, on_host = 2 * kernel.bytes_moved(size, math.ceil(BYTES[dtype])), 40 * size
+    if seen.platform == "cpu":
+        limits: Sequence[tuple[int, int | None, str]] = (
+            (on_device + on_host, seen.memory_free_bytes, "this machine"),
+        )
+    else:
+        limits = (
+            (on_device, seen.memory_free_bytes, f"the {seen.kind}"),
+            (on_host, host.look().memory_free_bytes, "the host"),
+        )
+    for needed, free, where in limits:
+        if free is not None and needed > free:
+            most = max(kernel.multiple, size * free // needed // kernel.multiple * kernel.multiple)
+            raise MemoryError(
+                f"Timing {kernel.name} of {size} elements needs about {needed / 2**30:.1f} GiB on {where}, "
+                f"but {free / 2**30:.1f} GiB are free; a size of about {most} fits."
+            )
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, RuntimeWarning, stacklevel=3)
