@@ -10,23 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pulsewarp.bench import shapes
     from pulsewarp.bench.card import DeviceCard, Problem
+    from pulsewarp.bench.collectives import Collective
     from pulsewarp.bench.gaps import Gap, GapPart, Gaps, explain, explain_all
     from pulsewarp.bench.hlo import Program, read_program
     from pulsewarp.bench.kernel_list import Kernel, kernels
     from pulsewarp.bench.kernel_measurement import KernelMeasurement
-    from pulsewarp.bench.live import (
-        compiled,
-        default_sizes,
-        devices,
-        inspect_matmul,
-        profile,
-        sweep,
-        time_kernel,
-        time_kernels,
-        time_matmul,
-    )
     from pulsewarp.bench.measurement import (
         MeasuredDevice,
         Measurement,
@@ -37,9 +26,27 @@ if TYPE_CHECKING:
         save,
     )
     from pulsewarp.bench.program import CompiledProgram
+    from pulsewarp.bench.sharded_measurement import ShardedMeasurement
     from pulsewarp.bench.timeline import Timeline, read_timeline
 
+    from pulsewarp.bench import shapes
+    from pulsewarp.bench.live import (
+        compiled,
+        default_sizes,
+        devices,
+        inspect_matmul,
+        profile,
+        scaling,
+        several_devices,
+        sweep,
+        time_kernel,
+        time_kernels,
+        time_matmul,
+        time_sharded,
+    )
+
 __all__ = [
+    "Collective",
     "CompiledProgram",
     "DeviceCard",
     "Gap",
@@ -51,6 +58,7 @@ __all__ = [
     "Measurement",
     "Problem",
     "Program",
+    "ShardedMeasurement",
     "Timed",
     "Timeline",
     "compiled",
@@ -67,14 +75,18 @@ __all__ = [
     "recorded",
     "recordings",
     "save",
+    "scaling",
+    "several_devices",
     "shapes",
     "sweep",
     "time_kernel",
     "time_kernels",
     "time_matmul",
+    "time_sharded",
 ]
 
 _HOMES = {
+    "collectives": ("Collective",),
     "card": ("DeviceCard", "Problem"),
     "gaps": ("Gap", "GapPart", "Gaps", "explain", "explain_all"),
     "kernel_list": ("Kernel", "kernels"),
@@ -86,13 +98,17 @@ _HOMES = {
         "devices",
         "inspect_matmul",
         "profile",
+        "scaling",
+        "several_devices",
         "sweep",
         "time_kernel",
         "time_kernels",
         "time_matmul",
+        "time_sharded",
     ),
     "measurement": ("MeasuredDevice", "Measurement", "Timed", "load", "recorded", "recordings", "save"),
     "program": ("CompiledProgram",),
+    "sharded_measurement": ("ShardedMeasurement",),
     "timeline": ("Timeline", "read_timeline"),
 }
 

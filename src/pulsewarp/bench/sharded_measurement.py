@@ -1,0 +1,302 @@
+"""A matrix product split over several devices, as a value: times, the collective, and what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pulsewarp._checks import choice, positive_number, whole_number
+from pulsewarp._text import counted
+from pulsewarp.bench.collectives import Collective
+from pulsewarp.bench.measurement import PRECISIONS, STORED, Timed, in_words, with_prefix
+from pulsewarp.matmul import Matmul
+
+SPLITS = ("rows", "columns", "contraction")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ShardedMeasurement(Timed, kind="sharded"):
+    """One matrix product split over several devices, timed many times; see `Timed` for times and the rest.
+
+    Each device holds a share of the factors and makes a share of the work. ``rows`` splits A and the result
+    by rows, ``columns`` splits B and the result by columns: neither needs an exchange. ``contraction`` splits
+    both factors along k, so that each device has a sum of its own for every element, and these must be added.
+
+    Parameters
+    ----------
+    matmul : Matmul
+        The whole product.
+    stored : str
+        JAX's name of the factors' type. Left out: the one that belongs to the dtype.
+    split : {"rows", "columns", "contraction"}
+        What is cut into as many shares as there are devices.
+    gather : bool
+        Whether every device has the whole result in the end; otherwise each keeps a share of it.
+    devices, processes : int
+        Devices it was split over, and processes that drove them.
+    precision, precision_in_program : str
+        As in `Measurement`.
+    collectives : tuple of Collective, or None
+        Those in the optimised program, in its order; None where its text could not be read.
+    local_seconds : tuple of float
+        The same local products on the same devices without any exchange, one after each of `seconds`;
+        empty where that was not measured.
+    relative_error : float
+        The worst of all shares that this process could see, against float64 of the unsplit product.
+    error_bound : float or None
+        As in `Measurement`.
+    error_rows : int
+        Rows sampled for it, of all shares together.
+    seed : int
+        Of the random factors.
+
+    Raises
+    ------
+    ValueError
+        When a field cannot be true.
+
+    Examples
+    --------
+    >>> from pulsewarp.bench.measurement import MeasuredDevice
+    >>> run = ShardedMeasurement(
+    ...     matmul=Matmul(512, 512, 512, "fp32"), split="contraction", gather=True, devices=4, processes=1,
+    ...     device=MeasuredDevice("gpu", "Example GPU", None, 1, "Example CPU", 16), clock="call",
+    ...     precision="highest", precision_in_program="highest", seconds=(2e-4, 2e-4, 2e-4),
+    ...     local_seconds=(1e-4, 1.5e-4, 1e-4), collectives=(Collective("all-reduce", 2**20, 4),),
+    ...     products_per_repeat=1, compile_seconds=0.1, warmup_calls=3, relative_error=1e-7, error_rows=64,
+    ...     seed=0, versions={"jax": "0.7.2"}, when="2026-12-01T12:00:00+00:00")
+    >>> run.collective, run.bytes_sent, run.communication_share
+    ('all-reduce', 1572864, 0.5)
+    >>> run.local.k
+    128
+    """
+
+    matmul: Matmul
+    stored: str = ""
+    split: str
+    gather: bool
+    devices: int
+    processes: int
+    precision: str
+    precision_in_program: str
+    collectives: tuple[Collective, ...] | None
+    local_seconds: tuple[float, ...] = ()
+    relative_error: float
+    error_bound: float | None = None
+    error_rows: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "stored", self.stored or STORED[self.matmul.dtype])
+        choice("split", self.split, SPLITS)
+        choice("precision", self.precision, PRECISIONS)
+        whole_number("devices", self.devices)
+        whole_number("processes", self.processes, most=self.devices)
+        local_product(self.matmul, self.split, self.devices)
+        if self.collectives is not None:
+            object.__setattr__(self, "collectives", tuple(self.collectives))
+        local = tuple(
+            positive_number(f"local_seconds[{i}]", value) for i, value in enumerate(self.local_seconds)
+        )
+        object.__setattr__(self, "local_seconds", local)
+        if local and len(local) != len(self.seconds):
+            raise ValueError(
+                f"local_seconds has {len(local)} entries and seconds has {len(self.seconds)}, "
+                "but each is measured beside one of the other."
+            )
+        positive_number("relative_error", self.relative_error, zero=True)
+        if self.error_bound is not None:
+            positive_number("error_bound", self.error_bound, zero=True)
+        whole_number("error_rows", self.error_rows)
+        whole_number("seed", self.seed, least=0)
+
+    @property
+    def local(self) -> Matmul:
+        """The product that each device makes."""
+        return local_product(self.matmul, self.split, self.devices)
+
+    @property
+    def flops(self) -> int:
+        """Operations of the whole product."""
+        return self.matmul.flops
+
+    @property
+    def flops_per_second(self) -> float:
+        """Operations of the whole product divided by the median time, of all devices together."""
+        return self.flops / self.median
+
+    @property
+    def collective(self) -> str:
+        """The names of the collectives, ``"none"`` or ``"unknown"``."""
+        if self.collectives is None:
+            return "unknown"
+        return " + ".join(dict.fromkeys(each.name for each in self.collectives)) or "none"
+
+    @property
+    def needed(self) -> str:
+        """The collective that this split needs; the compiler may have chosen another way."""
+        return needed_collective(self.split, self.gather, self.devices)
+
+    @property
+    def bytes_sent(self) -> int | None:
+        """Bytes that each device sends for one product, by the ring's cost; None where unknown."""
+        sent = [each.bytes_sent for each in self.collectives or ()]
+        if self.collectives is None or None in sent:
+            return None
+        return sum(each for each in sent if each is not None)
+
+    @property
+    def communication_seconds(self) -> float | None:
+        """What the exchange adds to one product: median difference to the local products beside it.
+
+        Zero where there is no collective. None where it was not measured, or where a quarter of the
+        differences or more are not above zero: then it is not to be told from the spread. What overlaps
+        with computing adds nothing and is not seen.
+        """
+        if self.collectives == ():
+            return 0.0
+        if not self.local_seconds:
+            return None
+        added = np.subtract(self.seconds, self.local_seconds)
+        return float(np.median(added)) if np.quantile(added, 0.25) > 0 else None
+
+    @property
+    def communication_share(self) -> float | None:
+        """`communication_seconds` as a fraction of the median time; None where that is None."""
+        added = self.communication_seconds
+        return None if added is None else added / self.median
+
+    @property
+    def title(self) -> str:
+        """The product, and how it is split."""
+        over = f"{self.split} over {counted(self.devices, 'device')}"
+        over += f" of {self.processes} processes" if self.processes > 1 else ""
+        return f"{in_words(self.matmul, stored=self.stored)}, {over}{', gathered' if self.gather else ''}"
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Rate, precision, error and what was exchanged."""
+        rate = "OP/s" if self.matmul.dtype.startswith("int") else "FLOP/s"
+        expected = "" if self.error_bound is None else f", expected at most {self.error_bound:.1e}"
+        return (
+            f"{with_prefix(self.flops_per_second, rate)} in all, precision {self.precision} "
+            f"(program: {self.precision_in_program}), relative error {self.relative_error:.1e}{expected}",
+            f"each device: {in_words(self.local)}; {self._exchange()}",
+        )
+
+    def _exchange(self) -> str:
+        if not self.collectives:
+            return "no collective" if self.collectives == () else "collective unknown"
+        arrays = with_prefix(max(each.array_bytes for each in self.collectives), "B")
+        text = f"{self.collective} of {arrays}"
+        if self.bytes_sent is not None:
+            text += f", {with_prefix(self.bytes_sent, 'B')} sent by each in a ring"
+        if self.communication_share is None:
+            why = "not to be told from the spread" if self.local_seconds else "not measured"
+            return f"{text}; its share of the time is {why}"
+        return f"{text}; {self.communication_share:.0%} of the time"
+
+
+def local_product(matmul: Matmul, split: str, devices: int) -> Matmul:
+    """Return the product that each of several devices makes.
+
+    Parameters
+    ----------
+    matmul : Matmul
+        The whole product.
+    split : {"rows", "columns", "contraction"}
+        What is cut.
+    devices : int
+        Into how many shares.
+
+    Returns
+    -------
+    Matmul
+
+    Raises
+    ------
+    ValueError
+        When the size that is cut is no multiple of `devices`.
+
+    Examples
+    --------
+    >>> local_product(Matmul(100, 30, 30), "rows", 8)
+    Traceback (most recent call last):
+    ...
+    ValueError: m is 100, but rows over 8 devices need a multiple of 8; take 96 or 104.
+    """
+    name = {"rows": "m", "columns": "n", "contraction": "k"}[choice("split", split, SPLITS)]
+    sizes = {"m": matmul.m, "k": matmul.k, "n": matmul.n}
+    sizes[name] = share(name, sizes[name], split, devices)
+    return Matmul(**sizes, dtype=matmul.dtype)
+
+
+def share(name: str, size: int, what: str, devices: int) -> int:
+    """Return one device's share of a size.
+
+    Parameters
+    ----------
+    name : str
+        Of the size.
+    size : int
+        The whole.
+    what : str
+        What is shared, for the sentence of an error.
+    devices : int
+        Among how many.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        When the size is no multiple of `devices`.
+
+    Examples
+    --------
+    >>> share("m", 96, "rows", 8)
+    12
+    """
+    below, above = size - size % devices, size + -size % devices
+    if below != above:
+        near = f"{below} or {above}" if below else f"{above}"
+        raise ValueError(
+            f"{name} is {size}, but {what} over {devices} devices need a multiple of {devices}; take {near}."
+        )
+    return size // devices
+
+
+def needed_collective(split: str, gather: bool, devices: int) -> str:
+    """Return the collective that a split needs in principle.
+
+    Parameters
+    ----------
+    split : {"rows", "columns", "contraction"}
+        What is cut.
+    gather : bool
+        Whether every device is to have the whole result.
+    devices : int
+        Into how many shares.
+
+    Returns
+    -------
+    str
+        ``"none"``, ``"all-gather"``, ``"all-reduce"`` or ``"reduce-scatter"``.
+
+    Examples
+    --------
+    >>> [needed_collective(split, False, 8) for split in SPLITS]
+    ['none', 'none', 'reduce-scatter']
+    >>> [needed_collective(split, True, 8) for split in SPLITS]
+    ['all-gather', 'all-gather', 'all-reduce']
+    """
+    choice("split", split, SPLITS)
+    if devices == 1:
+        return "none"
+    if split == "contraction":
+        return "all-reduce" if gather else "reduce-scatter"
+    return "all-gather" if gather else "none"
