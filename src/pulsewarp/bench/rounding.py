@@ -58,12 +58,13 @@ def expected_error(
     -----
     ``r + (d + 2 u (1 + sqrt(k / 2))) c`` with u = 2**-24 the rounding of float32, r that of the result
     (2**-8 for bfloat16, 2**-11 for float16), c the cancellation, and d what the precision leaves out: nothing
-    in float32, 2 v + v**2 in TF32 (v = 2**-11) and in one pass of bfloat16 (v = 2**-8), 3 v**2 + v**4 in three
-    passes, 2 v**3 + v**4 in six, as `pulsewarp.numerics.multiply` has them. r and d hold for any rounding. The
-    sum's part grows with the root of k, as it does when roundings are independent with mean zero (I. C. F.
-    Ipsen, H. Zhou, "Probabilistic error analysis for inner products", arXiv:1906.10465, abstract read
-    2026-12-01): the j-th addition changes a sum of j products, whose root mean square is sqrt(j) of theirs,
-    by at most u of it; the squares of k such changes add up to u**2 k**2 / 2, and the sum's own square is k.
+    in float32, 2 v + v**2 in TF32 (v = 2**-11) and in one pass of bfloat16 (v = 2**-8), 3 v**2 + v**4 in
+    three passes, 2 v**3 + v**4 in six, as `pulsewarp.numerics.multiply` has them. r and d hold for any
+    rounding. The sum's part grows with the root of k, as it does when roundings are independent with mean
+    zero (I. C. F. Ipsen, H. Zhou, "Probabilistic error analysis for inner products", arXiv:1906.10465,
+    abstract read 2026-12-01): the j-th addition changes a sum of j products, whose root mean square is
+    sqrt(j) of theirs, by at most u of it; the squares of k such changes add up to u**2 k**2 / 2, and the
+    sum's own square is k.
     The factor 2 covers results of few elements. Worst-case bounds grow with k itself and would hide a
     product that is not float32 at all.
 

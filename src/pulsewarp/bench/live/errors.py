@@ -4,31 +4,95 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsewarp import chips
+from pulsewarp.bench.live._clock import unsteady
+from pulsewarp.bench.measurement import with_prefix
+from pulsewarp.bench.rounding import rounded_like
+
 _ERROR_ROWS = 64
 
 
-def relative_error(
-    left: NDArray[Any], right: NDArray[Any], result: NDArray[Any], seed: int
-) -> tuple[float, int]:
+class Comparison(NamedTuple):
+    """A result beside the product of the same factors in float64."""
+
+    error: float
+    """``norm(result - exact) / norm(exact)`` in the Frobenius norm, over the rows compared."""
+    rows: int
+    """How many they are."""
+    cancellation: float
+    """Root of the sum of squares of all products a[i, k] b[k, j] over the norm of the exact result."""
+
+
+def compare(left: NDArray[Any], right: NDArray[Any], result: NDArray[Any], seed: int) -> Comparison:
     """Compare sampled rows of a result with the product of the same factors in float64.
 
     Parameters
     ----------
     left, right, result : ndarray
-        Factors as the device had them, (m, k) and (k, n), and its result (m, n).
+        Factors as the device had them, (m, k) and (k, n), and its result (m, n); of a batch, one more axis
+        in front.
     seed : int
         Of the sample.
 
     Returns
     -------
+    Comparison
+        Of all rows up to 64, of a batch together. Where the exact rows are all zero, its error is the norm of
+        the difference and its cancellation is 1.
+
+    Examples
+    --------
+    >>> one = np.ones((2, 2))
+    >>> compare(one, one, np.full((2, 2), 2.5), seed=0)
+    Comparison(error=0.25, rows=2, cancellation=0.7071067811865476)
+    """
+    left, right, result = (each if each.ndim == 3 else each[None] for each in (left, right, result))
+    batch, m, _ = result.shape
+    count = min(batch * m, _ERROR_ROWS)
+    chosen = np.sort(np.random.default_rng(seed).choice(batch * m, count, replace=False))
+    squares = np.zeros(3)
+    for which in np.unique(chosen // m):
+        rows = chosen[chosen // m == which] % m
+        squares += _squares(left[which][rows], right[which], result[which][rows])
+    difference, exact, products = np.sqrt(squares)
+    cancellation = products / exact if exact and products else 1.0
+    return Comparison(float(difference / (exact or 1.0)), count, float(cancellation))
+
+
+def _squares(left: NDArray[Any], right: NDArray[Any], result: NDArray[Any]) -> NDArray[np.float64]:
+    """Sum the squares of the result less the exact product, of the exact product, of all single products."""
+    left = left.astype(np.float64)
+    left_squares = np.sum(left**2, axis=0)
+    squares = np.zeros(3)
+    # In slices: the right factor in float64 could be the largest array of all.
+    for start in range(0, result.shape[1], 256):
+        columns = slice(start, start + 256)
+        wide = right[:, columns].astype(np.float64)
+        exact = left @ wide
+        difference = result[:, columns].astype(np.float64) - exact
+        products = left_squares @ np.sum(wide**2, axis=1)
+        squares += np.sum(difference**2), np.sum(exact**2), products
+    return squares
+
+
+def relative_error(
+    left: NDArray[Any], right: NDArray[Any], result: NDArray[Any], seed: int
+) -> tuple[float, int]:
+    """Return the error and the rows of `compare`.
+
+    Parameters
+    ----------
+    left, right, result, seed
+        As there.
+
+    Returns
+    -------
     (float, int)
-        ``norm(result - exact) / norm(exact)`` in the Frobenius norm, and the rows compared: all
-        of them up to 64. Where the exact rows are all zero, the norm of the difference.
 
     Examples
     --------
@@ -36,18 +100,8 @@ def relative_error(
     >>> relative_error(one, one, np.full((2, 2), 2.5), seed=0)
     (0.25, 2)
     """
-    m, n = result.shape
-    count = min(m, _ERROR_ROWS)
-    rows = np.sort(np.random.default_rng(seed).choice(m, count, replace=False))
-    exact_rows = left[rows].astype(np.float64)
-    squares = np.zeros(2)
-    for start in range(0, n, 256):  # in slices: the right factor in float64 could be the largest array of all
-        columns = slice(start, start + 256)
-        exact = exact_rows @ right[:, columns].astype(np.float64)
-        difference = result[rows, columns].astype(np.float64) - exact
-        squares += np.sum(difference**2), np.sum(exact**2)
-    difference_norm, exact_norm = np.sqrt(squares)
-    return float(difference_norm / (exact_norm or 1.0)), count
+    found = compare(left, right, result, seed)
+    return found.error, found.rows
 
 
 def precision_of(program_text: str) -> str:
@@ -99,20 +153,75 @@ def remarks(dtype: str, platform: str, kind: str, error: float, seconds: Sequenc
     found = []
     if dtype == "int8" and platform == "cpu":
         found.append("int8 on a CPU depends on XLA's version and is not representative of an accelerator.")
-    # Rounding factors to 8 bits of significand gives about 2e-3, to 11 bits about 3e-4, and a float32
-    # product stays below 1e-5 at any size that fits; three passes of bfloat16 also stay below 5e-5.
-    if dtype == "fp32" and error > 5e-5:
-        like = "bfloat16" if error > 1e-3 else "TF32"
+    like = rounded_like(error) if dtype == "fp32" else "fp32"
+    if like != "fp32":
+        name = {"tf32": "TF32", "bf16": "bfloat16"}[like]
         found.append(
-            f"An error of {error:.1e} is what factors rounded to {like} give: this was not a float32 product."
+            f"An error of {error:.1e} is what factors rounded to {name} give: this was not a float32 product."
         )
-    third = len(seconds) // 3
-    if third >= 2:
-        ratio = float(np.median(seconds[-third:]) / np.median(seconds[:third]))
-        if not 0.9 < ratio < 1.1:
-            word = "slower" if ratio > 1 else "faster"
-            found.append(
-                f"The run drifted: its last third was {abs(ratio - 1):.0%} {word} than its first; "
-                "the device was throttled, shared or not yet warm."
-            )
-    return tuple(found)
+    return (*found, *unsteady(seconds))
+
+
+def beyond(error: float, bound: float | None, dtype: str, precision: str) -> tuple[str, ...]:
+    """Say when an error is larger than what is expected.
+
+    Parameters
+    ----------
+    error, bound : float
+        Relative error, and what it should not exceed or None.
+    dtype, precision : str
+        What was multiplied, and how.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> beyond(2e-5, 3e-6, "fp32", "highest")
+    ('The error of 2.0e-05 exceeds the 3.0e-06 that fp32 at precision highest should stay within here.',)
+    """
+    if bound is None or error <= bound:
+        return ()
+    return (
+        f"The error of {error:.1e} exceeds the {bound:.1e} that {dtype} at precision {precision} "
+        "should stay within here.",
+    )
+
+
+def beyond_peak(rate: float, dtype: str, chip: str | None, devices_per_chip: int) -> tuple[str, ...]:
+    """Say when a rate is above what the chip can do, so that the time cannot be right.
+
+    Parameters
+    ----------
+    rate : float
+        Operations in a second.
+    dtype : str
+        Of the factors. A chip may multiply them as a narrower float, so the fastest of these is its peak.
+    chip : str or None
+        Catalogue id.
+    devices_per_chip : int
+        A device has so small a part of the chip's peak.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> beyond_peak(1e15, "bf16", "tpu_v5e", 1)[0].split(",")[0]
+    '1.00 PFLOP/s is more than the 197 TFLOP/s that the catalogue gives as the peak of this device'
+    """
+    if chip is None:
+        return ()
+    peaks = chips.get(chip).peak_flops_per_second
+    alike = {"fp32": ("fp32", "tf32", "bf16", "fp16"), "bf16": ("bf16", "fp16"), "fp16": ("fp16", "bf16")}
+    known = [peaks[name] / devices_per_chip for name in alike.get(dtype, (dtype,)) if name in peaks]
+    if not known or rate <= 1.05 * max(known):
+        return ()
+    unit = "OP/s" if dtype.startswith("int") else "FLOP/s"
+    return (
+        f"{with_prefix(rate, unit)} is more than the {with_prefix(max(known), unit)} that the catalogue "
+        "gives as the peak of this device, so this time is not to be trusted: perhaps the call did not wait "
+        "for its result.",
+    )

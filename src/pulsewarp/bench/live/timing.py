@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
@@ -13,15 +15,75 @@ from numpy.typing import NDArray
 
 from pulsewarp._checks import choice, names_keywords, positive_number, whole_number
 from pulsewarp.bench import card, host
-from pulsewarp.bench.live._clock import MOST_REPEATS, call_once, compile_for, repeat_calls, warm_up
-from pulsewarp.bench.live._dtypes import JAX_NAMES, catalogue_dtype, precision_setting
+from pulsewarp.bench.live import errors
+from pulsewarp.bench.live._clock import (
+    MOST_REPEATS,
+    Chain,
+    Interrupted,
+    call_once,
+    compile_for,
+    lengthen,
+    repeat_calls,
+    warm_up,
+)
+from pulsewarp.bench.live._dtypes import JAX_NAMES, catalogue_dtype, precision_setting, stored_dtype
 from pulsewarp.bench.live._observe import devices, import_jax, no_device
-from pulsewarp.bench.live.errors import precision_of, relative_error, remarks
-from pulsewarp.bench.measurement import CLOCKS, PRECISIONS, MeasuredDevice, Measurement
+from pulsewarp.bench.live._proof import HLO_NAMES, Proof, examine, widened
+from pulsewarp.bench.measurement import CLOCKS, PRECISIONS, TRANSPOSED, MeasuredDevice, Measurement, in_words
+from pulsewarp.bench.rounding import expected_error
 from pulsewarp.matmul import BYTES, Matmul
 
-_CHAIN_SECONDS = 0.02  # a chain this long spreads a dispatch of 50 us to a quarter of a percent
-_LONGEST_CHAIN = 20_000
+_PROBE_SIDE = 64  # a multiple of what the 8-bit units of any chip ask for
+# What a chain does once, beside its products, may take this part of the time of all of them.
+_ONCE_AT_MOST = 0.02
+_LONGEST_REPEAT = 1.0
+# Operations that take no longer than moving a byte, at most: a generous ridge for a CPU and for the rest.
+_RIDGE = {"cpu": 10.0}
+_OTHER_RIDGE = 300.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is multiplied, and how.
+
+    Parameters
+    ----------
+    matmul : Matmul
+        The product.
+    stored : str
+        JAX's name of the factors' type.
+    batch : int
+        Products in one batched product.
+    transposed : {"", "a", "b", "ab"}
+        Which factors lie transposed.
+    precision : {"default", "high", "highest"}
+        Pinned in the program.
+    """
+
+    matmul: Matmul
+    stored: str
+    batch: int = 1
+    transposed: str = ""
+    precision: str = "default"
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Shapes of the factors as they lie on the device; no batch axis for a batch of one."""
+        m, k, n = self.matmul.m, self.matmul.k, self.matmul.n
+        lead = (self.batch,) if self.batch > 1 else ()
+        left = (k, m) if "a" in self.transposed else (m, k)
+        right = (n, k) if "b" in self.transposed else (k, n)
+        return (*lead, *left), (*lead, *right)
+
+    @property
+    def smaller(self) -> str:
+        """Which factor is the smaller one, "a" or "b"; "a" where they are alike."""
+        return "a" if self.matmul.m <= self.matmul.n else "b"
+
+    @property
+    def words(self) -> str:
+        """The work in a few words."""
+        return in_words(self.matmul, self.batch, self.transposed, self.stored)
 
 
 @names_keywords
@@ -34,6 +96,8 @@ def time_matmul(
     precision: str | None = None,
     repeats: int | None = None,
     clock: str = "device",
+    batch: int = 1,
+    transposed: str = "",
     seed: int = 0,
     budget_seconds: float = 1.0,
 ) -> Measurement:
@@ -44,26 +108,40 @@ def time_matmul(
 
     ``clock="call"`` times one call as a Python loop sees it, dispatch included.
     ``clock="device"`` times a chain of products inside one compiled call and divides by their
-    number. One element of each result is written into the left factor of the next product, so
-    that none can be hoisted, dropped or overlapped; the chain lasts at least about 20 ms, so that
-    the one dispatch weighs under one percent.
+    number. One element of each result (of each of a batch) is written into a factor of the next product,
+    so that none can be hoisted, dropped or overlapped; the chain lasts at least about 20 ms, so that
+    the one dispatch weighs under one percent. The compiled program is read: where the compiler prepares
+    a factor before the chain, such as by widening it, elements are written into both, so that each
+    product pays for it; where it does so all the same, a note says it.
 
-    Not modelled: several devices, batches, transposed factors, power.
+    A note stands beside the number wherever it may mislead: an error above what is expected, a run that
+    drifts or scatters, factors that the device widens first, a rate above the chip's published peak, a CPU
+    in place of an accelerator. On a CPU the program is XLA's: its product may use fewer threads or other
+    kernels than NumPy's BLAS does, and be slower or faster (`make bench` measures that).
+
+    Not modelled: several devices (`time_sharded_matmul`), power.
 
     Parameters
     ----------
     m, k, n : int
         Sizes.
     dtype : str
-        ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"int8"``, or the catalogue's names for
-        them (``"fp32"``, ``"bf16"``, ``"fp16"``). int8 is summed in int32; the others give their
-        own type.
+        ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"int8"``, ``"float8_e4m3fn"`` or
+        ``"float8_e5m2"``, or the catalogue's names (``"fp32"``, ``"bf16"``, ``"fp16"``, ``"fp8"``). int8
+        is summed in int32, 8-bit floats give bfloat16; the others give their own type. The device is
+        asked first, by a small product that is compiled and checked.
     precision : {"default", "high", "highest"}, optional
         JAX's precision, pinned in the program. Left out, JAX's setting is read and then pinned.
     repeats : int, optional
-        Repeats to keep, at most 10,000. Left out: at least 5, then until the budget is spent or 50 are done.
+        Repeats to keep, at most 10,000. Left out: at least 5, then until they are settled, the budget is
+        spent or 100 are made. Settled are 10 or more whose quartiles' distance, over the root of their
+        number, is at most 1 % of the median.
     clock : {"device", "call"}
         Which clock.
+    batch : int
+        Products of factors of their own in one batched product; the times are for the whole batch.
+    transposed : {"", "a", "b", "ab"}
+        Which factors lie transposed on the device: a as (k, m), b as (n, k).
     seed : int
         Of the random factors: standard normal, or whole numbers from -127 to 127 for int8.
     budget_seconds : float
@@ -76,23 +154,27 @@ def time_matmul(
     Raises
     ------
     ValueError
-        A size, dtype, precision or clock that cannot be measured.
+        A size, dtype, precision or clock that cannot be measured, or a dtype that the device lacks.
     MemoryError
         The product does not fit into the memory that is free.
     ImportError
         JAX is missing or broken.
     RuntimeError
         JAX gives no device.
+    KeyboardInterrupt
+        An interrupt. During the repeats its ``measurement`` holds those that were made.
 
     Examples
     --------
     >>> run = time_matmul(64, 64, 64, repeats=3, precision="highest")
-    >>> len(run.seconds), run.matmul.flops, run.relative_error < 1e-6
+    >>> len(run.seconds), run.matmul.flops, run.relative_error <= run.error_bound
     (3, 524288, True)
     """
     matmul = Matmul(m, k, n, catalogue_dtype(dtype))
     _refuse_overflow(matmul)
     clock = choice("clock", clock, CLOCKS)
+    batch = whole_number("batch", batch)
+    transposed = choice("transposed", transposed, TRANSPOSED)
     seed = whole_number("seed", seed, least=0)
     if repeats is not None:
         repeats = whole_number("repeats", repeats, most=MOST_REPEATS)
@@ -103,74 +185,229 @@ def time_matmul(
     seen = devices()
     if seen.platform is None:
         raise RuntimeError(no_device(seen))
-    _fits(matmul, seen)
-    precision = precision or precision_setting(jax)
+    _fits(matmul, seen, batch)
+    work = Work(matmul, stored_dtype(dtype), batch, transposed, precision or precision_setting(jax))
     try:
-        return _time(jax, matmul, seen, precision, repeats, clock, seed, budget_seconds)
+        _ask(jax, work.stored, seen.platform, seen.kind or seen.platform)
+        return _time(jax, work, seen, repeats, clock, seed, budget_seconds)
     except Exception as error:
         # JAX's error class has moved between versions; XLA's status code in the text has not.
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise MemoryError(
-            f"The device ran out of memory at {_in_words(matmul)}; take smaller sizes, "
+            f"The device ran out of memory at {work.words}; take smaller sizes, "
             "or free arrays that other cells hold."
         ) from error
 
 
+@functools.cache
+def _ask(jax: ModuleType, stored: str, platform: str, kind: str) -> None:
+    """Compile and check a small product, and refuse a type that the device does not multiply."""
+    side = _PROBE_SIDE
+    work = Work(Matmul(side, side, side, catalogue_dtype(stored)), stored, precision="highest")
+    instead = "use dtype='bfloat16'" if stored != "bfloat16" else "use dtype='float32'"
+    try:
+        a, b = _factors(jax, work, seed=0)
+        program, _, text = compile_for(jax, single_of(jax, work), (a, b))
+        result = np.asarray(program(a, b))
+    except Exception as error:
+        if "RESOURCE_EXHAUSTED" in str(error):
+            raise
+        cause = " ".join(str(error).split())[:200]
+        raise ValueError(f"The {kind} cannot multiply {stored}: {cause}; {instead}.") from error
+    found = errors.compare(a, b, result, seed=0)
+    bound = expected_error(work.matmul.dtype, "default", platform, side, found.cancellation)
+    # A wrong product is off by about itself; sums in fewer bits than float32 has are not wrong.
+    if not found.error <= 0.05 + (bound or 0.0):
+        raise ValueError(
+            f"The {kind} multiplies {stored} wrongly: a small product is off by {found.error:.1e}; {instead}."
+        )
+    multiplied = examine(text).multiplied
+    if stored.startswith("float8") and widened(stored, multiplied):
+        raise ValueError(
+            f"The {kind} has no products of {stored}: its compiler turns factors into {multiplied} first, so "
+            f"the time would be that of {multiplied} and of turning them; {instead}."
+        )
+
+
 def _time(
     jax: ModuleType,
-    matmul: Matmul,
+    work: Work,
     seen: card.DeviceCard,
-    precision: str,
     repeats: int | None,
     clock: str,
     seed: int,
     budget_seconds: float,
 ) -> Measurement:
-    a, b = _factors(jax, matmul, seed)
+    a, b = _factors(jax, work, seed)
     on_device = jax.block_until_ready(jax.device_put((a, b), jax.local_devices()[0]))
-    length = 1
-    program, compile_seconds, text = compile_for(jax, single(jax, matmul, precision), on_device)
+    program, compile_seconds, text = compile_for(jax, single_of(jax, work), on_device)
     if clock == "device":
         estimate = min(call_once(jax, program, on_device)[0] for _ in range(2))
-        for _ in range(2):  # a call's dispatch hides how fast a small product is: look twice
-            length = max(2, min(_LONGEST_CHAIN, math.ceil(_CHAIN_SECONDS / estimate)))
-            program, compile_seconds, text = compile_for(
-                jax, chain(jax, matmul, precision, length), on_device
-            )
-            warm = warm_up(jax, program, on_device)
-            if min(warm) > _CHAIN_SECONDS / 2 or length == _LONGEST_CHAIN:
-                break
-            estimate = min(warm) / length
+        writes, timed = _long_chain(jax, work, seen.platform or "", estimate, on_device)
     else:
-        warm = warm_up(jax, program, on_device)
-    seconds, last = repeat_calls(jax, program, on_device, repeats, budget_seconds)
-    left, result = last if clock == "device" else (a, last)
-    error, rows = relative_error(np.asarray(left), b, np.asarray(result), seed)
-    per_product = tuple(value / length for value in seconds)
+        writes = ""
+        timed = Chain(1, program, compile_seconds, text, warm_up(jax, program, on_device))
+    keep = functools.partial(
+        _measured, work=work, seen=seen, clock=clock, seed=seed, timed=timed, writes=writes
+    )
+    try:
+        seconds, last = repeat_calls(jax, timed.program, on_device, repeats, budget_seconds)
+    except Interrupted as interrupt:
+        stop = (f"Interrupted after {len(interrupt.seconds)} repeats.",)
+        interrupt.measurement = keep((a, b), interrupt.seconds, interrupt.result, more_notes=stop)
+        raise
+    return keep((a, b), seconds, last)
+
+
+def _long_chain(
+    jax: ModuleType, work: Work, platform: str, estimate: float, arguments: tuple[Any, Any]
+) -> tuple[str, Chain]:
+    """Return a chain that is long enough and prepares no factor beforehand, and what it writes into."""
+    writes = work.smaller
+    for _ in range(2):
+        least = _least_links(work, platform, writes, estimate)
+        timed = lengthen(jax, functools.partial(chain_of, jax, work, writes), estimate, arguments, least)
+        if writes == "ab" or not examine(timed.text).changed:
+            break
+        # A factor that stays the same was prepared once, before the loop: change it at each step too.
+        writes, estimate = "ab", min(timed.warm) / timed.length
+    return writes, timed
+
+
+def _once_over_products(work: Work, platform: str, writes: str) -> float:
+    """Return what a chain does once, as a part of one product: copy what it writes into, clear the result.
+
+    Both are counted in bytes; a product that computes longer than it moves counts as more of them.
+    """
+    matmul, stored, result = work.matmul, BYTES[work.matmul.dtype], BYTES[work.matmul.result_dtype]
+    copied = {"a": matmul.m * matmul.k, "b": matmul.k * matmul.n}
+    once = sum(2 * copied[which] * stored for which in writes) + matmul.m * matmul.n * result
+    return once / max(matmul.bytes_moved, matmul.flops / _RIDGE.get(platform, _OTHER_RIDGE))
+
+
+def _least_links(work: Work, platform: str, writes: str, estimate: float) -> int:
+    """Links that make what is done once small, as far as a repeat stays within about a second."""
+    wanted = _once_over_products(work, platform, writes) / _ONCE_AT_MOST
+    return max(2, math.ceil(min(wanted, _LONGEST_REPEAT / estimate)))
+
+
+def _measured(
+    factors: tuple[NDArray[Any], NDArray[Any]],
+    seconds: tuple[float, ...],
+    last: Any,
+    *,
+    work: Work,
+    seen: card.DeviceCard,
+    clock: str,
+    seed: int,
+    timed: Chain,
+    writes: str,
+    more_notes: tuple[str, ...] = (),
+) -> Measurement:
+    corner, result = last if clock == "device" else (None, last)
+    left, right = _as_multiplied(work, factors, writes, corner)
+    found = errors.compare(left, right, np.asarray(result), seed)
+    platform, matmul = seen.platform or "", work.matmul
+    bound = expected_error(matmul.dtype, work.precision, platform, matmul.k, found.cancellation)
+    per_product = tuple(value / timed.length for value in seconds)
+    rate = work.batch * matmul.flops / float(np.median(per_product))
+    notes = (
+        *errors.remarks(matmul.dtype, platform, seen.kind or "", found.error, per_product),
+        *errors.beyond(found.error, bound, matmul.dtype, work.precision),
+        *errors.beyond_peak(rate, matmul.dtype, seen.chip, seen.devices_per_chip),
+        *_remarks_on_program(work, examine(timed.text), timed.length, clock),
+        *_remarks_on_chain(work, platform, writes, timed.length, float(np.median(per_product))),
+        *(problem.cause for problem in seen.problems if platform == "cpu"),
+        *more_notes,
+    )
     return Measurement(
         matmul=matmul,
+        stored=work.stored,
+        batch=work.batch,
+        transposed=work.transposed,
         device=MeasuredDevice(
-            seen.platform or "", seen.kind or "", seen.chip, seen.devices_per_chip, seen.cpu_model, seen.cores
+            platform, seen.kind or "", seen.chip, seen.devices_per_chip, seen.cpu_model, seen.cores
         ),
         clock=clock,
-        precision=precision,
-        precision_in_program=precision_of(text),
+        precision=work.precision,
+        precision_in_program=errors.precision_of(timed.text),
         seconds=per_product,
-        products_per_repeat=length,
-        compile_seconds=compile_seconds,
-        warmup_calls=len(warm),
-        relative_error=error,
-        error_rows=rows,
+        products_per_repeat=timed.length,
+        compile_seconds=timed.compile_seconds,
+        warmup_calls=len(timed.warm),
+        relative_error=found.error,
+        error_bound=bound,
+        error_rows=found.rows,
         seed=seed,
         versions=seen.versions,
         when=datetime.now(UTC).isoformat(timespec="seconds"),
-        notes=remarks(matmul.dtype, seen.platform or "", seen.kind or "", error, per_product),
+        notes=notes,
     )
 
 
-def single(jax: ModuleType, matmul: Matmul, precision: str) -> Callable[[Any, Any], Any]:
-    """Return the function whose call makes one product.
+def _as_multiplied(
+    work: Work, factors: tuple[NDArray[Any], NDArray[Any]], writes: str, corner: Any
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the factors of the last product, (m, k) and (k, n), with the elements that the chain wrote."""
+    found = []
+    for which, factor in zip("ab", factors, strict=True):
+        if which in writes:
+            factor = factor.copy()
+            factor[..., :1, :1] = np.asarray(corner)
+        found.append(np.swapaxes(factor, -1, -2) if which in work.transposed else factor)
+    return found[0], found[1]
+
+
+def _remarks_on_program(work: Work, proof: Proof, length: int, clock: str) -> tuple[str, ...]:
+    """Say where the compiled program is not the one that was meant."""
+    found = []
+    if widened(work.stored, proof.multiplied):
+        found.append(
+            f"The device multiplies {work.stored} by turning the factors into {proof.multiplied} first; "
+            "the time includes that."
+        )
+    elif proof.multiplied not in (None, HLO_NAMES[work.stored]):
+        found.append(f"The program multiplies {proof.multiplied}, though {work.stored} was asked for.")
+    if clock == "call":
+        return tuple(found)
+    if proof.products is None or proof.changed is None:
+        found.append(
+            "The compiled program could not be read to check that each product of the chain is in it."
+        )
+    elif proof.products == 0:
+        found.append("The compiler made no matrix product of this but something simpler, as where k is 1.")
+    elif proof.products != length:
+        found.append(f"The compiled program makes {proof.products} products where {length} were asked for.")
+    if proof.changed:
+        found.append(
+            f"The compiler prepared {' and '.join(proof.changed)} once, before the chain; this time leaves "
+            "that out, the time by clock='call' does not."
+        )
+    return tuple(found)
+
+
+def _remarks_on_chain(work: Work, platform: str, writes: str, length: int, median: float) -> tuple[str, ...]:
+    """Say where the chain itself may take a part of the time."""
+    found = []
+    once = _once_over_products(work, platform, writes) / length if writes else 0.0
+    if once > 2.5 * _ONCE_AT_MOST:
+        found.append(
+            f"Copies that the chain makes once may be up to {once:.0%} of this time: "
+            f"{length} products are all that fit into about a second."
+        )
+    if writes and platform == "gpu" and median < 2e-5:
+        found.append(
+            "On a GPU each step of the chain starts kernels of its own, which takes microseconds: "
+            "of so short a product that is a part of the time."
+        )
+    return tuple(found)
+
+
+def single(
+    jax: ModuleType, matmul: Matmul, precision: str, *, batch: int = 1, transposed: str = ""
+) -> Callable[[Any, Any], Any]:
+    """Return the function whose call makes one product, or one batch of them.
 
     Parameters
     ----------
@@ -180,11 +417,13 @@ def single(jax: ModuleType, matmul: Matmul, precision: str) -> Callable[[Any, An
         Decides the result's type.
     precision : str
         Pinned in the program.
+    batch, transposed
+        As for `time_matmul`.
 
     Returns
     -------
     callable
-        (a, b) to a @ b.
+        (a, b) to their product.
 
     Examples
     --------
@@ -196,23 +435,38 @@ def single(jax: ModuleType, matmul: Matmul, precision: str) -> Callable[[Any, An
     """
     result = jax.numpy.dtype(JAX_NAMES[matmul.result_dtype])
     pinned = {name.lower(): value for name, value in jax.lax.Precision.__members__.items()}[precision]
+    lead = 1 if batch > 1 else 0
+    contract = ((lead + ("a" not in transposed),), (lead + ("b" in transposed),))
+    batched = ((0,), (0,)) if lead else ((), ())
 
     def multiply(a: Any, b: Any) -> Any:
-        contract_k = (((1,), (0,)), ((), ()))
-        return jax.lax.dot_general(a, b, contract_k, precision=pinned, preferred_element_type=result)
+        return jax.lax.dot_general(a, b, (contract, batched), precision=pinned, preferred_element_type=result)
 
     return multiply
 
 
+def single_of(jax: ModuleType, work: Work) -> Callable[[Any, Any], Any]:
+    """Return `single` of some work."""
+    return single(jax, work.matmul, work.precision, batch=work.batch, transposed=work.transposed)
+
+
 def chain(
-    jax: ModuleType, matmul: Matmul, precision: str, length: int
+    jax: ModuleType,
+    matmul: Matmul,
+    precision: str,
+    length: int,
+    *,
+    batch: int = 1,
+    transposed: str = "",
+    writes: str = "a",
 ) -> Callable[[Any, Any], tuple[Any, Any]]:
     """Return the function whose call makes `length` products, each needing the one before.
 
-    Before each product one element of the last result, cut to [-1, 1] so that nothing grows, is
-    written into ``a[0, 0]``. The whole result is carried from step to step, so no product can
-    shrink to the one element that is read; the left factor differs at each step, so none can
-    be moved out of the loop. The cost over bare products is one element.
+    Before each product one element of the last result (of each of a batch), cut to [-1, 1] so that nothing
+    grows, is written into the first element of a factor. The whole result is carried from step to step, so
+    no product can shrink to the one element that is read; a factor differs at each step, so none can be moved
+    out of the loop. The cost over bare products is one element a step, and once, at the start, a copy of what
+    is written into: of the smaller factor, therefore.
 
     Parameters
     ----------
@@ -224,11 +478,15 @@ def chain(
         Pinned in the program.
     length : int
         Products.
+    batch, transposed
+        As for `time_matmul`.
+    writes : {"a", "b", "ab"}
+        Which factor is written into, or both.
 
     Returns
     -------
     callable
-        (a, b) to (the last left factor, its product with b).
+        (a, b) to (the elements last written, the last product).
 
     Examples
     --------
@@ -237,41 +495,60 @@ def chain(
     >>> last, result = chain(jax, Matmul(1, 2, 1, "fp32"), "highest", 3)(
     ...     np.float32([[5, 3]]), np.float32([[0.5], [0.25]]))
     >>> last.tolist(), result.tolist()
-    ([[1.0, 3.0]], [[1.25]])
+    ([[1.0]], [[1.25]])
     """
-    lax, multiply = jax.lax, single(jax, matmul, precision)
+    lax, multiply = jax.lax, single(jax, matmul, precision, batch=batch, transposed=transposed)
+    lead = (batch,) if batch > 1 else ()
+    start, one = (0,) * (len(lead) + 2), (*lead, 1, 1)
+
+    def write(into: Any, element: Any) -> Any:
+        return lax.dynamic_update_slice(into, element.astype(into.dtype), start)
 
     def step(_: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         a, b, last = state
-        element = lax.slice(last, (0, 0), (1, 1))
+        element = lax.slice(last, start, one)
         cut = lax.clamp(lax.full_like(element, -1), element, lax.full_like(element, 1))
-        a = lax.dynamic_update_slice(a, cut.astype(a.dtype), (0, 0))
+        a = write(a, cut) if "a" in writes else a
+        b = write(b, cut) if "b" in writes else b
         return a, b, multiply(a, b)
 
     def run(a: Any, b: Any) -> tuple[Any, Any]:
-        nothing = jax.numpy.zeros((matmul.m, matmul.n), jax.numpy.dtype(JAX_NAMES[matmul.result_dtype]))
-        a, _, result = lax.fori_loop(0, length, step, (a, b, nothing))
-        return a, result
+        result = jax.numpy.dtype(JAX_NAMES[matmul.result_dtype])
+        nothing = jax.numpy.zeros((*lead, matmul.m, matmul.n), result)
+        a, b, last = lax.fori_loop(0, length, step, (a, b, nothing))
+        return lax.slice(a if "a" in writes else b, start, one), last
 
     return run
 
 
-def _factors(jax: ModuleType, matmul: Matmul, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def chain_of(jax: ModuleType, work: Work, writes: str, length: int) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Return `chain` of some work."""
+    return chain(
+        jax,
+        work.matmul,
+        work.precision,
+        length,
+        batch=work.batch,
+        transposed=work.transposed,
+        writes=writes,
+    )
+
+
+def _factors(jax: ModuleType, work: Work, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
     random = np.random.default_rng(seed)
-    shapes = (matmul.m, matmul.k), (matmul.k, matmul.n)
-    if matmul.dtype == "int8":
-        a, b = (random.integers(-127, 128, shape, dtype=np.int8) for shape in shapes)
+    if work.stored == "int8":
+        a, b = (random.integers(-127, 128, shape, dtype=np.int8) for shape in work.shapes)
     else:
-        stored = jax.numpy.dtype(JAX_NAMES[matmul.dtype])
-        a, b = (random.standard_normal(shape, dtype=np.float32).astype(stored) for shape in shapes)
+        stored = jax.numpy.dtype(work.stored)
+        a, b = (random.standard_normal(shape, dtype=np.float32).astype(stored) for shape in work.shapes)
     return a, b
 
 
-def _fits(matmul: Matmul, seen: card.DeviceCard) -> None:
+def _fits(matmul: Matmul, seen: card.DeviceCard, batch: int = 1) -> None:
     """Refuse a product that cannot fit, before anything is allocated."""
-    on_device, on_host = _needs(matmul)
+    on_device, on_host = _needs(matmul, batch)
     # A square product takes side**2 times what one of a single element takes.
-    unit_device, unit_host = _needs(Matmul(1, 1, 1, matmul.dtype))
+    unit_device, unit_host = _needs(Matmul(1, 1, 1, matmul.dtype), batch)
     if seen.platform == "cpu":
         limits = [(on_device + on_host, unit_device + unit_host, seen.memory_free_bytes, "this machine")]
     else:
@@ -283,19 +560,20 @@ def _fits(matmul: Matmul, seen: card.DeviceCard) -> None:
         if free is not None and needed > free:
             side = math.isqrt(free // unit)
             raise MemoryError(
-                f"Timing {_in_words(matmul)} needs about {needed / 2**30:.1f} GiB on {where}, but "
+                f"Timing {in_words(matmul, batch)} needs about {needed / 2**30:.1f} GiB on {where}, but "
                 f"{free / 2**30:.1f} GiB are free; the largest square that fits has sides of about {side}."
             )
 
 
-def _needs(matmul: Matmul) -> tuple[int, int]:
+def _needs(matmul: Matmul, batch: int = 1) -> tuple[int, int]:
     """Bytes that timing takes on the device and on the host."""
     m, k, n = matmul.m, matmul.k, matmul.n
     stored, result = BYTES[matmul.dtype], BYTES[matmul.result_dtype]
-    # The chain keeps a copy of a and two results.
-    on_device = (2 * m * k + k * n) * stored + 2 * m * n * result
+    # The chain may keep a copy of each factor, widened where the device widens it, and has two results.
+    copied = stored if stored >= 4 else stored + 4
+    on_device = (m * k + k * n) * (stored + copied) + 2 * m * n * result
     on_host = (m * k + k * n) * (stored + 4) + m * n * result
-    return math.ceil(on_device), math.ceil(on_host)
+    return math.ceil(batch * on_device), math.ceil(batch * on_host)
 
 
 def _refuse_overflow(matmul: Matmul) -> None:
@@ -303,7 +581,3 @@ def _refuse_overflow(matmul: Matmul) -> None:
     longest = (2**31 - 1) // 127**2
     if matmul.dtype == "int8" and matmul.k > longest:
         raise ValueError(f"k is {matmul.k}, but int8 products summed in int32 may overflow beyond {longest}.")
-
-
-def _in_words(matmul: Matmul) -> str:
-    return f"{matmul.m} x {matmul.k} x {matmul.n} in {matmul.dtype}"
