@@ -10,26 +10,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pulsewarp.bench import shapes
     from pulsewarp.bench.card import DeviceCard, Problem
     from pulsewarp.bench.collectives import Collective
+    from pulsewarp.bench.energy import Energy, NotMeasurable, measure_energy
     from pulsewarp.bench.gaps import Gap, GapPart, Gaps, explain, explain_all
     from pulsewarp.bench.hlo import Program, read_program
     from pulsewarp.bench.kernel_list import Kernel, kernels
     from pulsewarp.bench.kernel_measurement import KernelMeasurement
-    from pulsewarp.bench.measurement import (
-        MeasuredDevice,
-        Measurement,
-        Timed,
-        load,
-        recorded,
-        recordings,
-        save,
-    )
-    from pulsewarp.bench.program import CompiledProgram
-    from pulsewarp.bench.sharded_measurement import ShardedMeasurement
-    from pulsewarp.bench.timeline import Timeline, read_timeline
-
-    from pulsewarp.bench import shapes
     from pulsewarp.bench.live import (
         compiled,
         default_sizes,
@@ -44,11 +32,28 @@ if TYPE_CHECKING:
         time_matmul,
         time_sharded,
     )
+    from pulsewarp.bench.live.ceilings import bandwidth, ceilings
+    from pulsewarp.bench.live.energy import energy_of_matmul
+    from pulsewarp.bench.measured_ceilings import Ceilings
+    from pulsewarp.bench.measurement import (
+        MeasuredDevice,
+        Measurement,
+        Timed,
+        load,
+        recorded,
+        recordings,
+        save,
+    )
+    from pulsewarp.bench.program import CompiledProgram
+    from pulsewarp.bench.sharded_measurement import ShardedMeasurement
+    from pulsewarp.bench.timeline import Timeline, read_timeline
 
 __all__ = [
+    "Ceilings",
     "Collective",
     "CompiledProgram",
     "DeviceCard",
+    "Energy",
     "Gap",
     "GapPart",
     "Gaps",
@@ -56,19 +61,24 @@ __all__ = [
     "KernelMeasurement",
     "MeasuredDevice",
     "Measurement",
+    "NotMeasurable",
     "Problem",
     "Program",
     "ShardedMeasurement",
     "Timed",
     "Timeline",
+    "bandwidth",
+    "ceilings",
     "compiled",
     "default_sizes",
     "devices",
+    "energy_of_matmul",
     "explain",
     "explain_all",
     "inspect_matmul",
     "kernels",
     "load",
+    "measure_energy",
     "profile",
     "read_program",
     "read_timeline",
@@ -88,6 +98,7 @@ __all__ = [
 _HOMES = {
     "collectives": ("Collective",),
     "card": ("DeviceCard", "Problem"),
+    "energy": ("Energy", "NotMeasurable", "measure_energy"),
     "gaps": ("Gap", "GapPart", "Gaps", "explain", "explain_all"),
     "kernel_list": ("Kernel", "kernels"),
     "kernel_measurement": ("KernelMeasurement",),
@@ -106,6 +117,9 @@ _HOMES = {
         "time_matmul",
         "time_sharded",
     ),
+    "live.ceilings": ("bandwidth", "ceilings"),
+    "live.energy": ("energy_of_matmul",),
+    "measured_ceilings": ("Ceilings",),
     "measurement": ("MeasuredDevice", "Measurement", "Timed", "load", "recorded", "recordings", "save"),
     "program": ("CompiledProgram",),
     "sharded_measurement": ("ShardedMeasurement",),

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from pulsewarp.bench import card, host
+from pulsewarp.bench import card, host, nvml
+from pulsewarp.bench.measured_ceilings import Ceilings
+
+# What this process has learnt and JAX or the clock does not say twice.
+_plugin_errors: dict[str, str] = {}
+_measured: list[Ceilings] = []
 
 
 def devices() -> card.DeviceCard:
     """Say which device runs the reader's products, and why it may not be the one they expect.
 
     Looks at this machine's files and variables and asks JAX, in this process, once. Without JAX
-    the card says so; nothing is raised.
+    the card says so; nothing is raised. Nothing is measured: ceilings are on the card once
+    `pulsewarp.bench.ceilings` has measured them in this process.
 
     Returns
     -------
@@ -24,7 +34,20 @@ def devices() -> card.DeviceCard:
     >>> devices().cores >= 1
     True
     """
-    return card.describe(host.look(), see_jax())
+    here = host.look()
+    return card.describe(
+        here, see_jax(), _gpus() if here.has_nvidia else (), _measured[-1] if _measured else None
+    )
+
+
+def remember(found: Ceilings) -> None:
+    """Keep measured ceilings for the cards to come."""
+    _measured[:] = [found]
+
+
+@functools.cache
+def _gpus() -> tuple[nvml.Gpu, ...]:
+    return nvml.look()
 
 
 def import_jax() -> ModuleType:
@@ -41,13 +64,40 @@ def see_jax() -> card.SeenJax:
         import jax
     except Exception as error:  # a jaxlib that does not match raises more than ImportError
         return card.SeenJax(version=None, error=str(error))
-    setting = jax.config.jax_default_matmul_precision
-    try:
-        listed = jax.local_devices()
-    except Exception as error:  # whatever a driver raises belongs on the card
-        return card.SeenJax(jax.__version__, (), str(error), _backend_errors(), setting)
+    told = {
+        "default_precision": jax.config.jax_default_matmul_precision,
+        "platforms": getattr(jax.config, "jax_platforms", None) or None,
+    }
+    failure, listed = None, []
+    with _hear_plugins():
+        try:
+            listed = jax.local_devices()
+        except Exception as raised:  # whatever a driver raises belongs on the card
+            failure = str(raised)
     seen = tuple(see_device(device) for device in listed)
-    return card.SeenJax(jax.__version__, seen, None, _backend_errors(), setting)
+    errors = {**_plugin_errors, **_backend_errors()}
+    return card.SeenJax(jax.__version__, seen, failure, errors, **told)
+
+
+@contextmanager
+def _hear_plugins() -> Iterator[None]:
+    """Keep why a plugin of JAX could not be set up: JAX logs that once, when it first looks for devices."""
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = record.getMessage()
+            reason = record.exc_info[1] if record.exc_info else None
+            if "plugin configuration error" in text:
+                platform = next((name for name in ("cuda", "rocm", "tpu") if name in text), None)
+                if platform is not None:
+                    _plugin_errors[platform] = str(reason) if reason else text
+
+    logger, ear = logging.getLogger("jax._src.xla_bridge"), Ear()
+    logger.addHandler(ear)
+    try:
+        yield
+    finally:
+        logger.removeHandler(ear)
 
 
 def see_device(device: Any) -> card.SeenDevice:
