@@ -34,7 +34,9 @@ from typing import NamedTuple, overload
 from pulsewarp import chips, numerics, roofline
 from pulsewarp._checks import choice, instance, names_keywords, several
 from pulsewarp._text import counted
+from pulsewarp.bench.measured_ceilings import MEASURED_HERE, Ceilings
 from pulsewarp.bench.measurement import MeasuredDevice, Measurement, with_prefix
+from pulsewarp.bench.rounding import rounded_like
 from pulsewarp.chips import Chip
 from pulsewarp.systolic import matrix_units
 
@@ -49,7 +51,9 @@ notes on that guide quote it, read 2026-11-30.
 """
 
 _ROOFLINE = "Williams, Waterman and Patterson 2009, doi 10.1145/1498765.1498785"
-_PRECISION = "documentation of jax.lax.Precision, read in JAX 0.12.0.1 on 2026-11-30"
+_PRECISION = (
+    "documentation of jax.lax.Precision (JAX 0.12.0.1); the error as pulsewarp.bench.rounding reads it"
+)
 _WAVES = "NVIDIA, DU-09799-001 (2023), sections 2.3, 3.1 and 3.2, by pulsewarp.roofline"
 _ARRAY = "pulsewarp.systolic, whose closed form counts what its simulator steps through"
 _PADDING = "Austin et al. 2025, tpus.md, by pulsewarp.roofline"
@@ -289,6 +293,7 @@ def explain(
     chip: str | Chip | None = None,
     call_run: Measurement | None = None,
     *,
+    ceilings: Ceilings | None = None,
     tile: tuple[int, int] | None = None,
 ) -> Gap:
     """Split a measured time into what a model of the device names, and what is left.
@@ -303,6 +308,9 @@ def explain(
     call_run : Measurement, optional
         The same product on the same device by the call clock, where `run` is by the device clock. Then the
         time of the call is split, and what it takes longer is the launch.
+    ceilings : Ceilings, optional
+        What `bench.ceilings` found on this very device, to be used instead of published figures: all that
+        there is for a CPU.
     tile : (int, int), optional
         Rows and columns of the result that one block of a GPU makes. Left out, of an NVIDIA GPU the one of
         `TILES` that loses least, so that no more is named than any of them would lose.
@@ -315,9 +323,10 @@ def explain(
     Raises
     ------
     ValueError
-        An unknown chip, one of another family than the run's device, or a `call_run` of something else.
+        An unknown chip, one of another family than the run's device, ceilings of another device, or a
+        `call_run` of something else.
     TypeError
-        `run` or `call_run` is no product that was measured.
+        `run` or `call_run` is no product that was measured, or `ceilings` are none.
 
     Notes
     -----
@@ -338,9 +347,9 @@ def explain(
     instance("run", run, Measurement, _REMEDY)
     if call_run is not None:
         _refuse_another(run, instance("call_run", call_run, Measurement, _REMEDY))
-    known = _ceilings(run.device, chip)
+    known = _roof(run.device, chip, ceilings)
     modelled = (
-        _unknown(f"No published ceiling of {run.device.label} is known.")
+        _unknown(f"No published ceiling of {run.device.label} is known; bench.ceilings() measures its own.")
         if known is None
         else _model(run, known, tile)
     )
@@ -356,6 +365,7 @@ def explain_all(
     runs: Iterable[Measurement],
     chip: str | Chip | None = None,
     *,
+    ceilings: Ceilings | None = None,
     tile: tuple[int, int] | None = None,
 ) -> Gaps:
     """Explain many runs; where one product was measured by both clocks, its two runs become one `Gap`.
@@ -364,7 +374,7 @@ def explain_all(
     ----------
     runs : iterable of Measurement
         By either clock, in any order.
-    chip, tile
+    chip, ceilings, tile
         As for `explain`.
 
     Returns
@@ -389,7 +399,13 @@ def explain_all(
     on_device = {_identity(run) for run in listed if run.clock == "device"}
     return Gaps(
         tuple(
-            explain(run, chip, calls.get(_identity(run)) if run.clock == "device" else None, tile=tile)
+            explain(
+                run,
+                chip,
+                calls.get(_identity(run)) if run.clock == "device" else None,
+                ceilings=ceilings,
+                tile=tile,
+            )
             for run in listed
             if run.clock == "device" or _identity(run) not in on_device
         )
@@ -427,11 +443,22 @@ def own_chip(device: MeasuredDevice) -> Chip | None:
 # ------------------------------------------------------------------------------------------------ the parts
 
 
-def _ceilings(device: MeasuredDevice, chip: str | Chip | None) -> Chip | None:
+def _roof(device: MeasuredDevice, chip: str | Chip | None, ceilings: Ceilings | None) -> Chip | None:
+    """Return whose ceilings count: those named, those measured, or the catalogue's of the device itself."""
+    if ceilings is not None:
+        instance("ceilings", ceilings, Ceilings, "pass what bench.ceilings() returned")
+        if chip is not None:
+            raise ValueError("chip and ceilings are both given, but one roof counts; leave one of them out.")
+        if ceilings.device != device:
+            raise ValueError(
+                f"ceilings were measured on {ceilings.device.label}, but the run is of {device.label}; "
+                f"measure both on one device."
+            )
+        return ceilings.as_chip()
     if chip is None:
         return own_chip(device)
     named = chips.get(chip) if isinstance(chip, str) else instance("chip", chip, Chip, "give a catalogue id")
-    if named.family != device.platform:
+    if named.family != device.platform and named.status != MEASURED_HERE:
         raise ValueError(
             f"chip is {named.name}, but the run is of {device.label} ({device.platform}); leave chip out to "
             f"take the run's own."
@@ -458,7 +485,8 @@ def _model(run: Measurement, chip: Chip, tile: tuple[int, int] | None) -> list[G
     bound = run.batch * fastest.seconds
     with_precision = max(bound, asked)
     precision = with_precision - bound
-    tiles = _tiles(run, chip, how.used, tile)
+    silicon = own_chip(run.device) if chip.status == MEASURED_HERE else chip
+    tiles = _tiles(run, silicon, how.used, tile)
     parts = [
         GapPart("ideal", ideal, *_ideal_words(run, fastest)),
         GapPart("memory", bound - ideal, *_memory_words(run, fastest, ideal, traffic)),
@@ -484,24 +512,40 @@ class _Arithmetic(NamedTuple):
 
 
 def _arithmetic(run: Measurement, chip: Chip) -> _Arithmetic:
-    dtype, word = run.matmul.dtype, run.precision_in_program
+    dtype, platform = run.matmul.dtype, run.device.platform
     if dtype != "fp32":
         return _Arithmetic(dtype, dtype, 1, f"A precision is for float32; {dtype} is multiplied as it is.")
-    on_gpu = "tf32" if "tf32" in chip.peak_flops_per_second else "fp32"
-    fastest = {"tpu": "bf16", "gpu": on_gpu}.get(chip.family, "fp32")
+    if platform == "cpu":
+        return _Arithmetic(dtype, dtype, 1, "On a CPU a precision changes nothing.")
+    if platform == "gpu" and chip.status != MEASURED_HERE:
+        return _float32_on_gpu(run, chip)
+    if platform == "tpu" and chip.status != MEASURED_HERE:
+        return _float32_on_tpu(run)
+    reason = f"What a precision changes at the ceilings of {chip.name} is not known."
+    return _Arithmetic(dtype, dtype, 1, reason, known=False)
+
+
+def _float32_on_gpu(run: Measurement, chip: Chip) -> _Arithmetic:
+    """Take TF32 for the fastest where it is published, and for used what the error shows."""
+    fastest = "tf32" if "tf32" in chip.peak_flops_per_second else "fp32"
+    used = rounded_like(run.relative_error)
+    shown = f"an error of {run.relative_error:.1e} shows that it was multiplied in {used}"
+    return _Arithmetic(fastest, used, 1, f"Of float32 at {run.precision_in_program}, {shown}.")
+
+
+def _float32_on_tpu(run: Measurement) -> _Arithmetic:
+    """Take the documented passes, unless the error shows other ones."""
+    word, shown = run.precision_in_program, rounded_like(run.relative_error)
     if word not in numerics.JAX_PRECISIONS:
         words = ", ".join(numerics.JAX_PRECISIONS)
         reason = f"The program's precision {word!r} is none of {words}, so its cost is not known."
-        return _Arithmetic(fastest, fastest, 1, reason, known=False)
-    if chip.family == "tpu":
-        passes = len(numerics.PRECISIONS[word].passes)
-        reason = f"float32 at {word} takes {counted(passes, 'bf16 pass', 'es')}."
-        return _Arithmetic(fastest, fastest, passes, reason)
-    if chip.family == "gpu":
-        used = "fp32" if word == "highest" else on_gpu
-        return _Arithmetic(fastest, used, 1, f"float32 at {word} is multiplied in {used}.")
-    reason = f"What a precision changes on {chip.name} is not documented."
-    return _Arithmetic(fastest, fastest, 1, reason, known=False)
+        return _Arithmetic("bf16", "bf16", 1, reason, known=False)
+    passes = len(numerics.PRECISIONS[word].passes)
+    documented = f"float32 at {word} is documented to take {counted(passes, 'bf16 pass', 'es')}"
+    if (passes == 1) != (shown == "bf16"):
+        reason = f"{documented}, but an error of {run.relative_error:.1e} is like that of {shown}: not known."
+        return _Arithmetic("bf16", "bf16", 1, reason, known=False)
+    return _Arithmetic("bf16", "bf16", passes, f"{documented}.")
 
 
 def _hidden(cost: float, added: float) -> str:
@@ -516,7 +560,7 @@ def _ideal_words(run: Measurement, bound: roofline.Bound) -> tuple[str, str]:
     peak = with_prefix(bound.peak_flops_per_second, f"{unit}/s")
     source = bound.chip.source(f"peak_flops_per_second.{bound.dtype}")
     return (
-        f"{operations} at the dense {bound.dtype} peak of {bound.chip.name}, {peak}.",
+        f"{operations} at the {bound.dtype} peak of {bound.chip.name}, {peak}.",
         f"{_ROOFLINE}; peak: {source.title}, {source.date}",
     )
 
@@ -540,12 +584,12 @@ class _Tiles(NamedTuple):
     source: str = ""
 
 
-def _tiles(run: Measurement, chip: Chip, arithmetic: str, tile: tuple[int, int] | None) -> _Tiles:
-    if chip.family == "tpu" and chip.matrix_unit_shape is not None:
+def _tiles(run: Measurement, chip: Chip | None, arithmetic: str, tile: tuple[int, int] | None) -> _Tiles:
+    if chip is not None and chip.family == "tpu" and chip.matrix_unit_shape is not None:
         return _on_array(run, chip, arithmetic)
-    if chip.family == "gpu" and chip.cores is not None:
+    if chip is not None and chip.family == "gpu" and chip.cores is not None:
         return _in_waves(run, chip, tile)
-    return _Tiles(None, f"No rule for tiles on {chip.name} is known.")
+    return _Tiles(None, f"No rule for tiles on {run.device.label} is known.")
 
 
 def _on_array(run: Measurement, chip: Chip, arithmetic: str) -> _Tiles:
@@ -623,8 +667,8 @@ def _unexplained(
         return "Nothing of the product is modelled, so all of it is here."
     if run.median < parts[0].seconds:
         return (
-            "The run is faster than the peak allows: the chip, its published peak or the clock is not what "
-            "was assumed, so trust none of the parts."
+            "The run is faster than the peak allows: the device, its peak or the clock is not what was "
+            "assumed, so trust none of the parts."
         )
     if rest < 0:
         return _beaten(run, chip, parts)
@@ -651,7 +695,7 @@ def _beaten(run: Measurement, chip: Chip, parts: Sequence[GapPart]) -> str:
         reasons.append("its tiles may be cut or spread otherwise than assumed")
     if by_name["precision"]:
         reasons.append("it may have taken fewer or cheaper passes than documented")
-    return f"The run beats the model: {', and '.join(reasons) or 'its ceilings are higher than published'}."
+    return f"The run beats the model: {', and '.join(reasons) or 'its ceilings are higher than assumed'}."
 
 
 def _identity(run: Measurement) -> tuple[object, ...]:
