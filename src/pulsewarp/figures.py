@@ -19,7 +19,10 @@ from pulsewarp import chips, simt
 from pulsewarp import roofline as ceilings
 from pulsewarp._checks import choice, instance, names_keywords, several, whole_number
 from pulsewarp._text import counted
+from pulsewarp.bench.gaps import PARTS, Gap, GapPart, own_chip
+from pulsewarp.bench.measured_ceilings import MEASURED_HERE
 from pulsewarp.bench.measurement import Measurement, with_prefix
+from pulsewarp.bench.timeline import CATEGORIES, Event, Timeline
 from pulsewarp.chips import Chip
 from pulsewarp.matmul import Matmul
 
@@ -36,6 +39,35 @@ _STYLES = (
     ("#5f6b78", "longdashdot", "pentagon"),
 )
 _MARKS = ("circle", "diamond", "square", "triangle-up", "triangle-down", "pentagon", "star", "hexagon")
+# Fill, edge and pattern of each kind of event: pale, so that its name can be read on it.
+_EVENT_STYLES = {
+    "call": (PAPER, INK, ""),
+    "operation": ("#d3e6f3", "#0072B2", ""),
+    "handed over": ("#eaf3f9", "#0072B2", "/"),
+    "kernel": ("#e6ddec", "#7f5599", ""),
+    "copy": ("#f6e3d3", "#b05400", "x"),
+    "program": ("#d6ece6", "#00795a", ""),
+    "wait": (PAPER, MUTED, "."),
+    "runtime": ("#e8ebee", MUTED, ""),
+}
+_DEEPEST_ROW = 3
+# The same of each part of a gap, and what it is.
+_PART_STYLES = {
+    "ideal": ("#d6ece6", "#00795a", ""),
+    "memory": ("#d3e6f3", "#0072B2", "/"),
+    "precision": ("#f6e3d3", "#b05400", "x"),
+    "padding": ("#e6ddec", "#7f5599", "\\"),
+    "launch": ("#e8ebee", MUTED, "|"),
+    "unexplained": (PAPER, INK, ""),
+}
+_GAP_PARTS = {
+    "ideal": "arithmetic at the peak",
+    "memory": "least traffic, beyond that",
+    "precision": "the arithmetic asked for",
+    "padding": "tiles, filling, last wave",
+    "launch": "call clock less device clock",
+    "unexplained": "what no part names",
+}
 _NOTHING_DRAWN = (1.0, 1e3)  # range of either axis when there is neither a roof nor a point
 
 
@@ -45,7 +77,7 @@ def roofline(
     measurements: Iterable[Measurement] = (),
     dtype: str = "bf16",
 ) -> go.Figure:
-    """Draw the published roof of each chip, and measured products below it.
+    """Draw the roof of each chip, and measured products below it.
 
     Drawn are the dense peak and the bandwidth of main memory. Not drawn: caches, launch, power
     limits. A measured point may lie above a slope where its operands stayed in a cache.
@@ -53,7 +85,8 @@ def roofline(
     Parameters
     ----------
     chip_ids : str, Chip or iterable of them
-        Catalogue ids, or chips such as `Chip.per_jax_device` gives. None of them is fine.
+        Catalogue ids, or chips such as `Chip.per_jax_device` gives, or a device's own measured roof as
+        ``bench.ceilings().as_chip()`` gives it, which is labelled so. None of them is fine.
     measurements : iterable of Measurement
         Live and recorded ones look different: filled and open marks. The bars are quartiles.
     dtype : str
@@ -93,12 +126,7 @@ def roofline(
     rates = [float(rate) for trace in figure.data for rate in trace.y] or [*_NOTHING_DRAWN]
     _log_axis(figure.layout.xaxis, f"Arithmetic intensity ({unit.removesuffix('/s')}/B, log scale)", span)
     _log_axis(figure.layout.yaxis, f"Rate ({unit}, log scale)", (min(rates) / 2, max(rates) * 2))
-    dates = " and ".join(sorted({chip.as_of for chip in known}))
-    subtitle = (
-        f"Lines: published dense {dtype} peak and memory bandwidth, catalogue of {dates}; ridges marked."
-        if known
-        else "No published ceiling is drawn."
-    )
+    subtitle = _about_roofs(known, dtype)
     if runs:
         subtitle += " Other marks: measured; filled = live, open = recorded."
     return _laid_out(figure, "Roofline", subtitle, plot_height=380)
@@ -177,6 +205,138 @@ def measured_against_predicted(
     figure.update_yaxes(ticks="", showticklabels=False)
     figure.layout.margin.l = 16
     return figure
+
+
+@names_keywords
+def gap_bars(explained: Gap | Iterable[Gap]) -> go.Figure:
+    """Draw where the time of each measured product went: a bar of its parts, in shares of the measured time.
+
+    Above each bar stands what it shows, in words and numbers. Where a run beats its model, the parts reach
+    beyond 100 %, and what is too much stands left of zero.
+
+    Parameters
+    ----------
+    explained : Gap or iterable of Gap
+        From `bench.explain` or `bench.explain_all`.
+
+    Returns
+    -------
+    go.Figure
+        A trace for each part.
+
+    Raises
+    ------
+    ValueError
+        When there is none.
+    TypeError
+        When something is no Gap.
+
+    Notes
+    -----
+    The parts are `pulsewarp.bench.gaps`'s.
+
+    Examples
+    --------
+    >>> from pulsewarp import bench
+    >>> figure = gap_bars(bench.explain(bench.recorded()[0]))
+    >>> [trace.name.split(":")[0] for trace in figure.data if any(trace.x)]
+    ['unexplained']
+    """
+    remedy = "pass what bench.explain or bench.explain_all returned"
+    listed = (explained,) if isinstance(explained, Gap) else several("explained", explained, remedy)
+    rows = [instance("A gap", gap, Gap, remedy) for gap in listed]
+    if not rows:
+        raise ValueError("explained is empty; give at least one, for example bench.explain(run).")
+    devices = list(dict.fromkeys(gap.run.device.label for gap in rows))
+    words = [_gap_in_words(gap, named=len(devices) > 1) for gap in rows]
+    lines = max(map(len, words))
+    pitch = 44 + 16 * lines  # pixels: the words, the bar, a little air
+    figure = go.Figure()
+    for place, (name, meaning) in enumerate(_GAP_PARTS.items()):
+        _add_part(figure, name, meaning, rows, [gap.parts[place] for gap in rows], 22 / pitch)
+    for row, said in enumerate(words):
+        figure.add_annotation(
+            {"x": 0, "xref": "paper", "xanchor": "left", "y": -row, "yanchor": "bottom", "yshift": 14},
+            text="<br>".join([f"<b>{said[0]}</b>", *said[1:]]),
+            align="left",
+            font={"size": 12},
+            bgcolor=PAPER,  # no line of the grid runs through words
+            showarrow=False,
+        )
+    least = min(0.0, *(gap.unexplained / gap.measured for gap in rows))
+    most = 1.0 - least
+    figure.add_vline(x=1, line={"color": INK, "width": 1, "dash": "dot"})
+    figure.update_layout(barmode="relative", uniformtext={"minsize": 11, "mode": "hide"})
+    figure.update_xaxes(
+        title_text="Share of the measured time", tickformat=".0%", range=[1.05 * least, most + 0.02]
+    )
+    figure.update_yaxes(range=[0.5 - len(rows), (16 * lines + 24) / pitch], title_text="")
+    sentences = ["Each part is what it adds to those before it; the dotted line is the measured time."]
+    if len(devices) == 1:
+        sentences.append(f"Runs on {devices[0]}.")
+    if least < 0:
+        sentences.append("Left of zero: what a model takes too much.")
+    _laid_out(figure, "Model against metal", " ".join(sentences), plot_height=20 + pitch * len(rows))
+    figure.update_yaxes(ticks="", showticklabels=False, showgrid=False)
+    figure.layout.margin.l = 16
+    return figure
+
+
+def _gap_in_words(gap: Gap, named: bool) -> list[str]:
+    """Return what a bar shows, as lines that fit on a phone; `named` says also on which device it ran."""
+    run = gap.call_run or gap.run
+    kept = "" if run.origin == "live" else f", {run.origin} {run.when[:10]}"
+    what = gap.title if named else run.title
+    time = with_prefix(gap.measured, "s").replace(" ", "\u00a0")  # a number keeps its unit
+    head = f"{what}: {time}, {gap.clock} clock{kept}"
+    named = list(zip(gap.parts, gap.shares(), strict=True))
+    parts = [f"{part.name} {share}" for part, share in named if part.seconds]
+    unknown = [part.name for part in gap.parts if part.seconds is None]
+    told = ", ".join(parts) + (f"; unknown: {', '.join(unknown)}" if unknown else "")
+    first, *others = textwrap.wrap(head, 44)
+    return [first, *(f"<b>{line}</b>" for line in others), *textwrap.wrap(told, 48)]
+
+
+def _add_part(
+    figure: go.Figure,
+    name: str,
+    meaning: str,
+    rows: Sequence[Gap],
+    parts: Sequence[GapPart],
+    width: float,
+) -> None:
+    fill, edge, pattern = _PART_STYLES[name]
+    figure.add_bar(
+        x=[(part.seconds or 0.0) / gap.measured for gap, part in zip(rows, parts, strict=True)],
+        y=[-row for row in range(len(rows))],
+        orientation="h",
+        width=width,
+        name=f"{name}: {meaning}",
+        text=[
+            gap.shares()[PARTS.index(name)] if part.seconds else ""
+            for gap, part in zip(rows, parts, strict=True)
+        ],
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        insidetextfont={"color": INK, "size": 12},
+        marker={
+            "color": fill,
+            "line": {"color": edge, "width": 1.5},
+            "pattern": {"shape": pattern, "fgcolor": edge, "bgcolor": fill, "size": 6, "solidity": 0.12},
+        },
+        hovertext=[
+            _wrapped(
+                [
+                    f"{gap.run.title} on {gap.run.device.label}",
+                    f"{name}: {'unknown' if part.seconds is None else with_prefix(part.seconds, 's')}",
+                    part.reason,
+                ]
+            )
+            for gap, part in zip(rows, parts, strict=True)
+        ],
+        hoverinfo="text",
+    )
 
 
 @names_keywords
@@ -321,11 +481,146 @@ def littles_law(
     return _laid_out(figure, "How many warps hide a latency", subtitle, plot_height=300)
 
 
+@names_keywords
+def timeline(taken: Timeline) -> go.Figure:
+    """Draw where the time of a few calls went: a lane for each thread or queue, a bar for each event.
+
+    What lies inside an event stands in the row below it; deeper than three, in the lowest row. The longest
+    events are drawn, those left out are counted in the title. The ten names with most time are in the
+    timeline itself, as a table.
+
+    Parameters
+    ----------
+    taken : Timeline
+        From `bench.profile` or `bench.read_timeline`.
+
+    Returns
+    -------
+    go.Figure
+        A trace for each kind of event.
+
+    Raises
+    ------
+    TypeError
+        When it is no Timeline.
+
+    Examples
+    --------
+    >>> from pulsewarp.bench.timeline import build_timeline
+    >>> spans = [{"ph": "X", "pid": 1, "tid": 2, "ts": 0, "dur": 6, "name": "f", "args": {"hlo_op": "f"}}]
+    >>> figure = timeline(build_timeline(spans))
+    >>> figure.data[0].name, figure.data[0].hovertext[0].split("<br>")[0]
+    ('operation: of the compiled program', 'f')
+    """
+    instance("timeline", taken, Timeline, "pass what bench.profile or bench.read_timeline returned")
+    figure = go.Figure()
+    tops, height = _lane_rows(taken)
+    for category in CATEGORIES:
+        events = [event for event in taken.events if event.category == category]
+        if events:
+            _add_events(figure, taken, category, events, [_row_of(event, tops) for event in events])
+    figure.update_layout(barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
+    span = taken.seconds or 1e-3
+    figure.update_xaxes(
+        title_text="Time since the first event",
+        tickformat="~s",
+        ticksuffix="s",
+        nticks=8,
+        range=[-0.01 * span, 1.01 * span],
+    )
+    figure.update_yaxes(range=[-height - 0.3, 0.2], title_text="")
+    for lane, top in zip(taken.lanes, tops, strict=True):  # beside the axis they would take half of a phone
+        figure.add_annotation(
+            {"x": 0, "xref": "paper", "xanchor": "left", "y": top, "yanchor": "top"},
+            text=f"<b>{lane.process}</b> {lane.name}",
+            showarrow=False,
+        )
+    sentences = " ".join([taken.summary, *taken.notes])
+    _laid_out(figure, "Where the time of the calls went", sentences, plot_height=60 + round(24 * height))
+    figure.update_yaxes(ticks="", showticklabels=False, showgrid=False)
+    figure.layout.margin.l = 16
+    return figure
+
+
+def _lane_rows(taken: Timeline) -> tuple[list[float], float]:
+    """Return where each lane begins, downwards from 0, and how many rows there are in all."""
+    tops, at = [], 0.0
+    for place in range(len(taken.lanes)):
+        tops.append(-at)
+        depths = [event.depth for event in taken.events if event.lane == place]
+        at += 2.3 + min(_DEEPEST_ROW, max(depths, default=0))  # a label's row, the events', a little air
+    return tops, max(at, 1.0)
+
+
+def _row_of(event: Event, tops: Sequence[float]) -> float:
+    return tops[event.lane] - 1.4 - min(_DEEPEST_ROW, event.depth)
+
+
+def _add_events(
+    figure: go.Figure, taken: Timeline, category: str, events: Sequence[Event], rows: Sequence[float]
+) -> None:
+    fill, edge, pattern = _EVENT_STYLES[category]
+    figure.add_bar(
+        x=[event.seconds for event in events],
+        base=[event.start for event in events],
+        y=rows,
+        orientation="h",
+        width=0.84,
+        name=f"{category}: {CATEGORIES[category]}",
+        text=[event.name for event in events],
+        textposition="inside",
+        insidetextanchor="start",
+        textangle=0,
+        insidetextfont={"color": INK, "size": 12},
+        constraintext="inside",
+        marker={
+            "color": fill,
+            "line": {"color": edge, "width": 1},
+            "pattern": {
+                "shape": pattern,
+                "fgcolor": edge,
+                "fgopacity": 0.4,  # a name is written on it
+                "bgcolor": fill,
+                "size": 6,
+                "solidity": 0.15,
+            },
+        },
+        hovertext=[
+            _wrapped(
+                [
+                    event.name,
+                    f"{category} on {taken.lanes[event.lane].process}, {taken.lanes[event.lane].name}",
+                    f"from {with_prefix(event.start, 's')}, {with_prefix(event.seconds, 's')} long",
+                    f"{with_prefix(event.own_seconds, 's')} without what lies inside it",
+                ]
+            )
+            for event in events
+        ],
+        hoverinfo="text",
+    )
+
+
 def _busy(run: simt.WarpTrace, per_warp: int) -> float:
     """Return the share of time the unit is taken, up to where the first warp begins its last round."""
     interval = run.programs[0][0].interval
     end = int(np.flatnonzero(run.issued[:, 0] == 0)[-per_warp])
     return float(interval * (run.issued[:end, 0] >= 0).sum() / end)
+
+
+def _about_roofs(known: Sequence[Chip], dtype: str) -> str:
+    """Say where the roofs come from: the catalogue, this machine's own measuring, or both."""
+    published = sorted({chip.as_of for chip in known if chip.status != MEASURED_HERE})
+    if not known:
+        return "No published ceiling is drawn."
+    if not published:
+        return f"Lines: {dtype} peak and memory bandwidth, {MEASURED_HERE}; ridges marked."
+    catalogue = f"catalogue of {' and '.join(published)}"
+    if all(chip.status != MEASURED_HERE for chip in known):
+        return f"Lines: published dense {dtype} peak and memory bandwidth, {catalogue}; ridges marked."
+    return (
+        f"Lines: dense {dtype} peak and memory bandwidth, published ({catalogue}) or, where the name says so, "
+        "measured here; ridges marked."
+    )
 
 
 def _chips(given: str | Chip | Iterable[str | Chip]) -> tuple[Chip, ...]:
@@ -454,11 +749,9 @@ def _bound(run: Measurement, chip: str | Chip | None, dtype: str | None) -> ceil
     """Return the roofline bound of a run; None where the catalogue has no ceiling for its device."""
     if chip is not None:
         return ceilings.bound(run.matmul, _chips(chip)[0], dtype)
-    if run.device.chip is None:
+    own = own_chip(run.device)
+    if own is None:
         return None
-    own = chips.get(run.device.chip)
-    if run.device.devices_per_chip > 1:
-        own = own.per_jax_device()
     if not own.has_roofline or (dtype or run.matmul.dtype) not in own.peak_flops_per_second:
         return None
     return ceilings.bound(run.matmul, own, dtype)

@@ -27,16 +27,16 @@ from pulsewarp._checks import names_keywords, whole_number
 from pulsewarp._text import counted
 from pulsewarp.bench.measurement import with_prefix
 
-# What an event can be, and the sentence that a legend needs.
+# What an event can be, and what a legend says of it.
 CATEGORIES = {
-    "call": "a call, from start until its result was there",
-    "operation": "an operation of the compiled program",
-    "handed over": "an operation's work on other threads, without an event of its own",
-    "kernel": "a kernel on the device",
-    "copy": "a copy to, from or on the device",
+    "call": "from its start until its result was there",
+    "operation": "of the compiled program",
+    "handed over": "work of other threads, no events",
+    "kernel": "on the device",
+    "copy": "to, from or on the device",
     "program": "a whole program or step on the device",
-    "wait": "waiting",
-    "runtime": "JAX and its runtime",
+    "wait": "for other threads or the device",
+    "runtime": "JAX and what lies below it",
 }
 WORK = ("operation", "handed over", "kernel", "copy")  # what a device is for
 
@@ -229,9 +229,13 @@ class Timeline:
         return "\n".join([*lines, *self.notes, self.how_to_open])
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{name}</th>' for name in ("own time", "times", "kind", "name"))
+        style = 'style="text-align:left;white-space:nowrap"'
+        cell = f"<td {style}>"
+        columns = ("own time", "times", "kind", "name")
+        head = "".join(f'<th scope="col" {style}>{name}</th>' for name in columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in self.rows()
+            "<tr>" + "".join(f"{cell}{html.escape(text)}</td>" for text in row) + "</tr>"
+            for row in self.rows()
         )
         table = f'<div style="overflow-x:auto"><table><tr>{head}</tr>{body}</table></div>' if body else ""
         sentences = (self.summary, *self.notes, self.how_to_open)
