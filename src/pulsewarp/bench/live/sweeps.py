@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-import functools
+import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from pulsewarp._checks import names_keywords, positive_number, several, whole_number
+from pulsewarp import chips
+from pulsewarp._checks import choice, names_keywords, positive_number, several, whole_number
+from pulsewarp._text import counted
+from pulsewarp.bench import card, shapes
+from pulsewarp.bench.live import timing
+from pulsewarp.bench.live._bar import Bar
+from pulsewarp.bench.live._dtypes import TIMED_DTYPES, catalogue_dtype
+from pulsewarp.bench.live._interrupts import Interrupts
 from pulsewarp.bench.live._observe import devices
 from pulsewarp.bench.live.timing import time_matmul
-from pulsewarp.bench.measurement import Measurement
+from pulsewarp.bench.measurement import PRECISIONS, Measurement, save
+from pulsewarp.bench.shapes import Shape, ShapeList
+from pulsewarp.matmul import Matmul
+
+Sizes = str | ShapeList | Iterable[int | Sequence[int] | Shape]
+
+KINDS = ("square", "thin", "staircase", "dtypes")
+"""Sweeps by name; the models of `pulsewarp.bench.shapes` are others."""
 
 
 @names_keywords
@@ -38,93 +55,308 @@ def default_sizes(platform: str) -> tuple[int, ...]:
 
 @names_keywords
 def sweep(
-    sizes: Iterable[int | Sequence[int]] | None = None,
+    sizes: Sizes | None = None,
     *,
-    dtype: str = "float32",
-    precision: str | None = None,
+    dtype: str | Iterable[str] | None = None,
+    precision: str | Iterable[str] | None = None,
     repeats: int | None = None,
     clock: str = "device",
     seed: int = 0,
     budget_seconds: float = 60.0,
+    memory_bytes: int | None = None,
     progress: Callable[[Measurement], object] | None = None,
+    bar: bool | None = None,
+    out: str | os.PathLike[str] | None = None,
 ) -> list[Measurement]:
     """Time one product after the other, and keep what is measured whatever happens.
 
-    An interrupt, a spent budget or a device that fails ends the sweep with a warning and returns what is
-    there; a size that does not fit into memory is named in a warning and left out.
+    An interrupt at any moment, a spent budget, a full disk or a device that fails ends in a warning, and what
+    was measured is returned. A product that does not fit into memory, and a dtype or precision that the
+    device refuses, is named in a warning and left out. With `out` even a killed process loses nothing.
 
     Parameters
     ----------
-    sizes : iterable of int or (m, k, n), optional
-        A number means a square product. Left out: `default_sizes` of the device.
-    dtype, precision, repeats, clock, seed
+    sizes : str, ShapeList or iterable, optional
+        What to time. Numbers mean square products, (m, k, n) any; a list of `pulsewarp.bench.shapes` is
+        taken as it is, equal shapes once. By name: ``"square"``, the same as None, `default_sizes` of the
+        device; ``"thin"``, batches of 1 to 4096 through one matrix; ``"staircase"``, multiples of a matrix
+        unit and one above, on a GPU also whole waves and one tile more; ``"dtypes"``, one size in every
+        dtype and precision; or one of ``shapes.MODELS``, with fewer tokens on a CPU.
+    dtype, precision : str or iterable of str, optional
+        As for `time_matmul`; of several, each product is timed in each. Left out: float32 at JAX's setting.
+    repeats, clock, seed
         As for `time_matmul`.
     budget_seconds : float
         After so many seconds no further product is begun; the first one always is.
+    memory_bytes : int, optional
+        A product that would take more, operands and results on device and host, is left out. The free memory
+        is a limit in any case.
     progress : callable, optional
         Called with each Measurement as soon as it is there.
+    bar : bool, optional
+        Whether to show a bar. Left out: in a notebook and on a terminal, not in a pipe; ``TQDM_DISABLE=1`` in
+        the environment hides it too.
+    out : path, optional
+        A file of the form that `pulsewarp.bench.load` reads, written anew after each measurement.
 
     Returns
     -------
     list of Measurement
-        In the order of `sizes`.
+        In the order of `sizes`, for each of them in the order of dtypes, then precisions.
 
     Raises
     ------
     ValueError
-        A size that is neither a whole number nor three of them, before anything is measured.
+        A size that is neither a whole number nor three of them, before anything is measured; and a dtype or
+        precision that cannot be timed, when nothing else could be.
+    FileNotFoundError, IsADirectoryError
+        `out` is in no folder that exists, or is a folder.
 
     Examples
     --------
     >>> [run.matmul.m for run in sweep([16, (32, 8, 8)], repeats=2)]
     [16, 32]
     """
-    positive_number("budget_seconds", budget_seconds)
-    if sizes is None:
-        sizes = default_sizes(devices().platform or "cpu")
+    budget_seconds = positive_number("budget_seconds", budget_seconds)
+    if memory_bytes is not None:
+        memory_bytes = whole_number("memory_bytes", memory_bytes)
     if progress is not None and not callable(progress):
         raise TypeError(
             f"progress is {progress!r}, but must be a function of one Measurement, such as print."
         )
-    shapes = [_triple(size) for size in several("sizes", sizes, "write [256, 512] or [(m, k, n)]")]
-    measure = functools.partial(
-        time_matmul, dtype=dtype, precision=precision, repeats=repeats, clock=clock, seed=seed
-    )
-    found: list[Measurement] = []
-    start = time.perf_counter()
-    try:
-        for shape in shapes:
-            if found and time.perf_counter() - start > budget_seconds:
-                _warn(
-                    f"Stopped after {budget_seconds:g} s with {len(found)} of {len(shapes)} products "
-                    "measured; raise budget_seconds for more."
-                )
-                break
-            try:
-                run = measure(*shape)
-            except MemoryError as error:
-                _warn(f"Left out: {error}")
-                continue
-            except Exception as error:
-                if not found:
-                    raise
-                _warn(f"Stopped at {shape}: {error} {len(found)} of {len(shapes)} products are kept.")
-                break
-            found.append(run)
-            if progress is not None:
-                progress(run)
-    except KeyboardInterrupt:
-        _warn(f"Interrupted: {len(found)} of {len(shapes)} products were measured and are kept.")
-    return found
+    target = None if out is None else _target(out)
+    products = _products(sizes, dtype, precision)
+    options = {"repeats": repeats, "clock": clock, "seed": seed}
+    with Interrupts() as interrupts:
+        run = _Sweep(products, options, budget_seconds, memory_bytes, progress, target, interrupts)
+        run.measure_all(bar)
+        run.say()
+        return run.found  # within: an interrupt from here on could only lose what was measured
 
 
-def _triple(size: int | Sequence[int]) -> tuple[int, int, int]:
+class _Product(NamedTuple):
+    shape: Shape
+    dtype: str
+    precision: str | None
+
+    def __str__(self) -> str:
+        at = "" if self.precision is None else f" at {self.precision}"
+        return f"{self.shape} {self.dtype}{at}"
+
+
+@dataclass
+class _Sweep:
+    """A sweep under way: what is planned, and what is kept of it."""
+
+    products: Sequence[_Product]
+    options: Mapping[str, Any]
+    budget_seconds: float
+    memory_bytes: int | None
+    progress: Callable[[Measurement], object] | None
+    target: Path | None
+    interrupts: Interrupts
+    found: list[Measurement] = field(default_factory=list)
+    ready: Measurement | None = None  # measured, not yet kept
+    untold: Measurement | None = None  # kept, not yet told
+    said: list[str] = field(default_factory=list)
+    failure: Exception | None = None  # the first; raised where there is nothing to keep
+    stopped: bool = False
+    unwritten: OSError | None = None
+
+    def measure_all(self, shown: bool | None) -> None:
+        """Measure until the end, the budget's end, a failure or an interrupt; none of them raises."""
+        bar, start = Bar(len(self.products), shown), time.perf_counter()
+        try:
+            for product in self.products:
+                if self.found and time.perf_counter() - start > self.budget_seconds:
+                    self.said.append(
+                        f"Stopped after {self.budget_seconds:g} s with {self._kept()} measured; "
+                        "raise budget_seconds for more."
+                    )
+                    break
+                bar.name(str(product))
+                if not self._measure(product):
+                    break
+                bar.step()
+                self._tell(bar)
+            self.interrupts.check()
+        except KeyboardInterrupt:
+            self._keep()  # it may have come as the measurement was ready
+            self.stopped = True
+            self.said.append(f"Interrupted: {self._kept()} were measured and are kept.")
+        bar.close()
+
+    def _measure(self, product: _Product) -> bool:
+        """Measure one product and keep it; False when the sweep is to end."""
+        try:
+            self._fits(product)
+            with self.interrupts.let_through():
+                self.ready = _time(product, self.options)
+        except MemoryError as error:
+            self.said.append(f"Left out: {_named(product, error)}")
+        except Exception as error:
+            self.failure = self.failure or error
+            if not isinstance(error, ValueError) and "UNIMPLEMENTED" not in str(error):
+                self.said.append(f"Stopped at {product}: {error} {self._kept()} are kept.")
+                return False
+            self.said.append(f"Left out: {_named(product, error)}")
+        self._keep()
+        return True
+
+    def _fits(self, product: _Product) -> None:
+        if self.memory_bytes is None:
+            return
+        shape = product.shape
+        matmul = Matmul(shape.m, shape.k, shape.n, catalogue_dtype(product.dtype))
+        needed = sum(timing._needs(matmul, shape.batch))
+        if needed > self.memory_bytes:
+            raise MemoryError(
+                f"Timing {product} needs about {needed / 2**20:.0f} MiB, but memory_bytes is "
+                f"{self.memory_bytes / 2**20:.0f} MiB; raise it, or take a smaller product."
+            )
+
+    def _keep(self) -> None:
+        if self.ready is None:
+            return
+        self.found.append(self.ready)
+        self.untold, self.ready = self.ready, None
+        if self.target is None:
+            return
+        try:
+            save(self.target, self.found)
+        except OSError as error:
+            self.unwritten = error  # what is there is returned, and perhaps there is room the next time
+        else:
+            self.unwritten = None
+
+    def _tell(self, bar: Bar) -> None:
+        """Call the reader's function with a measurement that it has not seen."""
+        run, self.untold = self.untold, None
+        if self.progress is None or run is None:
+            return
+        try:
+            with self.interrupts.let_through(), bar.aside():
+                self.progress(run)
+        except Exception as error:
+            self.progress = None
+            self.said.append(f"progress raised {type(error).__name__}: {error}; it was not called again.")
+
+    def _kept(self) -> str:
+        return f"{len(self.found)} of {counted(len(self.products), 'product')}"
+
+    def say(self) -> None:
+        """Warn of all that went otherwise than planned; raise where nothing could be measured."""
+        if self.failure is not None and not self.found and not self.stopped:
+            raise self.failure
+        if self.unwritten is not None:
+            self.said.append(
+                f"{self.target} could not be written ({self.unwritten.strerror or self.unwritten}); what was "
+                "measured is returned: free some space and write it with bench.save."
+            )
+        for sentence in self.said:
+            warnings.warn(" ".join(sentence.split()), RuntimeWarning, stacklevel=4)
+
+
+def _time(product: _Product, options: Mapping[str, Any]) -> Measurement:
+    (batch, m, k, n), dtype, precision = product.shape.sizes, product.dtype, product.precision
+    return time_matmul(m, k, n, dtype=dtype, precision=precision, batch=batch, **options)
+
+
+def _named(product: _Product, error: Exception) -> str:
+    """Return an error's sentence, which names the product."""
+    return str(error) if str(product.shape) in str(error) else f"{product}: {error}"
+
+
+def _target(out: str | os.PathLike[str]) -> Path:
+    """Return the file to write, refused now rather than after minutes of measuring."""
+    path = Path(out)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a file in it.")
+    if not path.resolve().parent.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder {path.resolve().parent} to write {path.name} into; make it first."
+        )
+    return path
+
+
+# --- what to time -----------------------------------------------------------------------------------------
+
+
+def _products(
+    sizes: Sizes | None,
+    dtype: str | Iterable[str] | None,
+    precision: str | Iterable[str] | None,
+) -> tuple[_Product, ...]:
+    """Return the products to time: each shape in each dtype, in each precision."""
+    listed = _shapes(sizes)
+    every = isinstance(sizes, str) and sizes == "dtypes"
+    dtypes = _words("dtype", dtype) or (TIMED_DTYPES if every else ("float32",))
+    asked: tuple[str | None, ...] = _words("precision", precision)
+    pairs = [(each, level) for each in dtypes for level in asked or (_precisions(each) if every else (None,))]
+    products = [_Product(shape, *pair) for shape in listed for pair in pairs]
+    if isinstance(listed, ShapeList):  # a model's layers repeat their shapes
+        products = list({(product.shape.sizes, *product[1:]): product for product in products}.values())
+    return tuple(products)
+
+
+def _precisions(dtype: str) -> tuple[str, ...]:
+    """Precisions that differ: of the factors' types only float32 has several."""
+    return PRECISIONS if dtype == "float32" else ("default",)
+
+
+def _words(name: str, asked: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return what was asked for as several words, none where it was left out."""
+    if asked is None or isinstance(asked, str):
+        return () if asked is None else (asked,)
+    words = several(name, asked, f'write {name}="..." or several of them')
+    if not words:
+        raise ValueError(f"{name} is empty, but needs at least one word; leave it out for the usual one.")
+    return words
+
+
+def _shapes(sizes: Sizes | None) -> Sequence[Shape] | ShapeList:
+    if isinstance(sizes, ShapeList):
+        return sizes
+    if sizes is None or isinstance(sizes, str):
+        return _by_name("square" if sizes is None else sizes)
+    listed = several("sizes", sizes, "write [256, 512] or [(m, k, n)]")
+    return [size if isinstance(size, Shape) else _shape(size) for size in listed]
+
+
+def _shape(size: int | Sequence[int]) -> Shape:
     parts = tuple(size) if isinstance(size, tuple | list) else (size, size, size)
     if len(parts) != 3:
         raise ValueError(f"A size is {size!r}, but must be one whole number or three (m, k, n).")
     m, k, n = (whole_number("a size", part) for part in parts)
-    return m, k, n
+    return Shape(m, k, n)
 
 
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, RuntimeWarning, stacklevel=3)
+# Rows of a model on a CPU, where those of `shapes.of_model` would take minutes.
+_ROWS_ON_CPU = {**dict.fromkeys(shapes.LLAMA, 16), **dict.fromkeys(shapes.BERT, 128)}
+
+
+def _by_name(kind: str) -> ShapeList:
+    choice("sweep", kind, (*KINDS, *shapes.MODELS))
+    seen = devices()
+    on_cpu = seen.platform in (None, "cpu")
+    if kind in shapes.MODELS:
+        return shapes.of_model(kind, _ROWS_ON_CPU.get(kind) if on_cpu else None)
+    if kind == "thin":
+        return shapes.thin(1024 if on_cpu else 4096)
+    if kind == "staircase":
+        return _staircase(seen, (1, 2, 4, 8) if on_cpu else (1, 2, 4, 8, 16, 32))
+    if kind == "dtypes":
+        return shapes.squares([512 if on_cpu else 4096])  # int8 is slow on a CPU, see `errors.remarks`
+    return shapes.squares(default_sizes(seen.platform or "cpu"))
+
+
+def _staircase(seen: card.DeviceCard, multiples: tuple[int, ...]) -> ShapeList:
+    """Multiples of the chip's matrix unit and one above; on a GPU also whole waves, and a tile more."""
+    chip = None if seen.chip is None else chips.get(seen.chip)
+    gpu = seen.platform == "gpu"
+    unit = 128 if chip is None or gpu or chip.matrix_unit_shape is None else max(chip.matrix_unit_shape)
+    steps = shapes.staircase(unit, multiples)
+    if not gpu or chip is None or chip.cores is None or seen.devices_per_chip != 1:
+        return steps
+    waves = shapes.waves(chip.cores, k=1024, rounds=(1, 2, 3))
+    return ShapeList(f"{steps.title}; {waves.title}", (*steps.shapes, *waves.shapes))
