@@ -301,7 +301,10 @@ def _hardware(host: Host) -> str:
 
 
 def _sentence(text: str | None) -> str:
-    """First line of an error text, as the end of a sentence."""
-    line = next(iter((text or "").strip().splitlines()), "") or "JAX gives no reason"
+    """First line of an error text, as the end of a sentence; with the second where the first announces it."""
+    lines = [line.strip() for line in (text or "").strip().splitlines() if line.strip()] or [
+        "JAX gives no reason"
+    ]
+    line = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     line = line if len(line) <= 300 else line[:297] + "..."
     return line if line.endswith((".", "!", "?")) else line + "."

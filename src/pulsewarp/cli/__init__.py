@@ -91,9 +91,26 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 def _doctor(options: argparse.Namespace) -> None:
     from pulsewarp import bench
 
+    if options.measure:
+        bench.ceilings()  # the card shows them from then on
     print(bench.devices())
+    print(f"{'Energy:':<11}{_energy()}")
     print(f"{'Lessons:':<11}{', '.join(f'{name} {_version(name)}' for name in _LIBRARIES)}")
     print(f"{'Browser:':<11}{_browser()}")
+
+
+def _energy() -> str:
+    """Say whether a card here tells what power it draws; nothing is run on it."""
+    from pulsewarp.bench import host, nvml
+
+    if not host.look().has_nvidia:
+        return "not measurable here: this machine shows no NVIDIA GPU."
+    try:
+        library = nvml.open_library()
+        library.close()
+    except nvml.UnreadableError as error:
+        return f"not measurable here: {error}"
+    return "measurable: bench.energy_of_matmul(m, k, n)"
 
 
 def _version(name: str) -> str:
@@ -289,7 +306,18 @@ def _add(
 
 
 def _add_doctor(commands: Any) -> None:
-    _add(commands, "doctor", _doctor, "say which device and which versions are here", "pulsewarp doctor")
+    parser = _add(
+        commands,
+        "doctor",
+        _doctor,
+        "say which device and which versions are here",
+        "pulsewarp doctor --measure",
+    )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="measure this device's own ceilings first: products by dtype and memory bandwidth, some seconds",
+    )
 
 
 def _add_bench(commands: Any) -> None:
