@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pulsewarp.bench import shapes
     from pulsewarp.bench.card import DeviceCard, Problem
     from pulsewarp.bench.collectives import Collective
+    from pulsewarp.bench.comparison import ComparedRow, Comparison, compare
     from pulsewarp.bench.energy import Energy, NotMeasurable, measure_energy
     from pulsewarp.bench.gaps import Gap, GapPart, Gaps, explain, explain_all
     from pulsewarp.bench.hlo import Program, read_program
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Ceilings",
     "Collective",
+    "ComparedRow",
+    "Comparison",
     "CompiledProgram",
     "DeviceCard",
     "Energy",
@@ -69,6 +72,7 @@ __all__ = [
     "Timeline",
     "bandwidth",
     "ceilings",
+    "compare",
     "compiled",
     "default_sizes",
     "devices",
@@ -99,6 +103,7 @@ _HOMES = {
     "collectives": ("Collective",),
     "card": ("DeviceCard", "Problem"),
     "energy": ("Energy", "NotMeasurable", "measure_energy"),
+    "comparison": ("ComparedRow", "Comparison", "compare"),
     "gaps": ("Gap", "GapPart", "Gaps", "explain", "explain_all"),
     "kernel_list": ("Kernel", "kernels"),
     "kernel_measurement": ("KernelMeasurement",),
