@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from pulsewarp._checks import choice, names_keywords, positive_number, several, whole_number
 from pulsewarp._text import counted as in_number
 from pulsewarp.bench import card, host, kernel_list
+from pulsewarp.bench.hlo import read_program
 from pulsewarp.bench.kernel_list import KERNELS, Kernel
 from pulsewarp.bench.kernel_measurement import KernelMeasurement
 from pulsewarp.bench.live import _clock
@@ -30,6 +32,7 @@ from pulsewarp.bench.measurement import MeasuredDevice, with_prefix
 from pulsewarp.matmul import BYTES
 
 _NEW_LENGTHS = 7  # calls of dynamic_shape and padded_shape: compiling takes seconds on some devices
+_SMALL_COPY = 0.05  # of the compulsory bytes: below it a copy within the chain is not worth a remark
 # On-chip memory that may hold what should come from main memory, where the system does not tell.
 _CACHE_BYTES = {"cpu": 64 * 2**20, "gpu": 256 * 2**20, "tpu": 256 * 2**20}
 
@@ -128,7 +131,11 @@ def time_kernel(
             f"The device ran out of memory at {name} of {size} elements; take a smaller size, "
             "or free arrays that other cells hold."
         ) from error
-    return _measurement(bench, found, clock, seen)
+    run = _measurement(bench, found, clock, seen)
+    if found.interrupt is not None:
+        found.interrupt.measurement = run
+        raise found.interrupt
+    return run
 
 
 @names_keywords
@@ -212,7 +219,9 @@ def time_kernels(
             found.append(run)
             if progress is not None:
                 progress(run)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        if isinstance(interrupt, _clock.Interrupted):
+            found.append(interrupt.measurement)
         _warn(f"Interrupted: {len(found)} of {len(wanted)} kernels were measured and are kept.")
     return found
 
@@ -288,8 +297,8 @@ def function_of(jax: ModuleType, name: str) -> Callable[..., Any]:
 def chain(jax: ModuleType, function: Callable[..., Any], length: int) -> Callable[..., tuple[Any, Any]]:
     """Return the function whose call runs a kernel `length` times, each run needing the one before.
 
-    Before each run the first element of the input becomes the fractional part of its sum with the middle
-    element of the last result and 0.618: another input each time, so no run can be moved out of the loop.
+    Before each run the first element of the input becomes the fractional part of what it was plus the middle
+    element of the last result plus 0.618: another input each time, so no run can be moved out of the loop.
     The whole result is carried from run to run, so none can shrink to the element that is read. Where JAX
     has an optimisation barrier, it stands before and after the kernel, so that nothing is fused into it.
     The cost over bare runs is one element.
@@ -320,16 +329,22 @@ def chain(jax: ModuleType, function: Callable[..., Any], length: int) -> Callabl
     alone = getattr(lax, "optimization_barrier", lambda array: array)
 
     def run(x: Any, *others: Any) -> tuple[Any, Any]:
-        def step(_: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
-            x, last = state
-            middle, first = last.ravel()[last.size // 2], x.ravel()[0]
-            moved = middle.astype("float32") + first.astype("float32") + 0.618
-            element = (moved - numpy.floor(moved)).astype(x.dtype)
-            x = alone(lax.dynamic_update_slice(x, element.reshape((1,) * x.ndim), (0,) * x.ndim))
-            return x, alone(function(x, *others))
-
         shape = jax.eval_shape(function, x, *others)
-        return lax.fori_loop(0, length, step, (x, numpy.zeros(shape.shape, shape.dtype)))
+        middle = tuple(side // 2 for side in shape.shape)
+        after = tuple(side + 1 for side in middle)
+
+        def step(_: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            x, element, last = state
+            moved = element + lax.slice(last, middle, after).reshape(()).astype("float32") + 0.618
+            element = alone(moved - numpy.floor(moved))
+            written = element.astype(x.dtype).reshape((1,) * x.ndim)
+            x = alone(lax.dynamic_update_slice(x, written, (0,) * x.ndim))
+            return x, element, alone(function(x, *others))
+
+        first = x[(0,) * x.ndim].astype("float32")
+        start = x, first, numpy.zeros(shape.shape, shape.dtype)
+        x, _, last = lax.fori_loop(0, length, step, start)
+        return x, last
 
     return run
 
@@ -349,6 +364,10 @@ class _Bench:
     @property
     def function(self) -> Callable[..., Any]:
         return function_of(self.jax, self.kernel.name)
+
+    @property
+    def bytes_moved(self) -> int:
+        return self.kernel.bytes_moved(self.size, math.ceil(BYTES[self.dtype]))
 
     def arrays(self, size: int | None = None) -> Arrays:
         """Return the input as the device gets it."""
@@ -377,6 +396,19 @@ class _Found:
     warmup_calls: int
     per_repeat: int = 1
     notes: tuple[str, ...] = ()
+    interrupt: _clock.Interrupted | None = None
+
+
+def _repeat(
+    bench: _Bench, program: Any, arguments: Any
+) -> tuple[tuple[float, ...], Any, Compilations, _clock.Interrupted | None]:
+    """Seconds of the repeats, the last result, what was compiled meanwhile, what interrupted them."""
+    with count_compilations(bench.jax) as compiled:
+        try:
+            seconds, result = _clock.repeat_calls(bench.jax, program, arguments, bench.repeats, bench.budget)
+        except _clock.Interrupted as interrupt:
+            return interrupt.seconds, interrupt.result, compiled, interrupt
+    return seconds, result, compiled, None
 
 
 def _chained(bench: _Bench) -> _Found:
@@ -385,13 +417,17 @@ def _chained(bench: _Bench) -> _Found:
     single, _, _ = _clock.compile_for(jax, bench.function, on_device)
     estimate = min(_clock.call_once(jax, single, on_device)[0] for _ in range(2))
     long = _clock.lengthen(jax, lambda length: chain(jax, bench.function, length), estimate, on_device)
-    with count_compilations(jax) as compiled:
-        seconds, (last, result) = _clock.repeat_calls(
-            jax, long.program, on_device, bench.repeats, bench.budget
-        )
-    error = _relative_error(result, bench.exact(last, *arrays[1:]))
-    each = tuple(value / long.length for value in seconds)
-    return _Found(each, error, compiled, long.compile_seconds, len(long.warm), long.length)
+    seconds, (last, result), compiled, interrupt = _repeat(bench, long.program, on_device)
+    return _Found(
+        seconds=tuple(value / long.length for value in seconds),
+        error=_relative_error(result, bench.exact(last, *arrays[1:])),
+        compilations=compiled,
+        compile_seconds=long.compile_seconds,
+        warmup_calls=len(long.warm),
+        per_repeat=long.length,
+        notes=_about_copies(long.text, bench.bytes_moved),
+        interrupt=interrupt,
+    )
 
 
 def _calls(bench: _Bench) -> _Found:
@@ -399,10 +435,9 @@ def _calls(bench: _Bench) -> _Found:
     on_device = bench.on_device(arrays)
     program, compile_seconds, _ = _clock.compile_for(jax, bench.function, on_device)
     warm = _clock.warm_up(jax, program, on_device)
-    with count_compilations(jax) as compiled:
-        seconds, result = _clock.repeat_calls(jax, program, on_device, bench.repeats, bench.budget)
+    seconds, result, compiled, interrupt = _repeat(bench, program, on_device)
     error = _relative_error(result, bench.exact(*arrays))
-    return _Found(seconds, error, compiled, compile_seconds, len(warm))
+    return _Found(seconds, error, compiled, compile_seconds, len(warm), interrupt=interrupt)
 
 
 def _calls_in_a_row(bench: _Bench) -> _Found:
@@ -417,11 +452,16 @@ def _calls_in_a_row(bench: _Bench) -> _Found:
         return x
 
     warm = _clock.warm_up(jax, row, on_device)
-    with count_compilations(jax) as compiled:
-        seconds, result = _clock.repeat_calls(jax, row, on_device, bench.repeats, bench.budget)
-    error = _relative_error(result, _in_double(arrays[0]) + kernel_list.TINY_OPERATIONS)
-    each = tuple(value / kernel_list.TINY_OPERATIONS for value in seconds)
-    return _Found(each, error, compiled, compile_seconds, len(warm), kernel_list.TINY_OPERATIONS)
+    seconds, result, compiled, interrupt = _repeat(bench, row, on_device)
+    return _Found(
+        seconds=tuple(value / kernel_list.TINY_OPERATIONS for value in seconds),
+        error=_relative_error(result, _in_double(arrays[0]) + kernel_list.TINY_OPERATIONS),
+        compilations=compiled,
+        compile_seconds=compile_seconds,
+        warmup_calls=len(warm),
+        per_repeat=kernel_list.TINY_OPERATIONS,
+        interrupt=interrupt,
+    )
 
 
 def _new_shapes(bench: _Bench) -> _Found:
@@ -489,8 +529,9 @@ def _about_new_shapes(compiled: Compilations, calls: int) -> tuple[str, ...]:
 def _measurement(bench: _Bench, found: _Found, clock: str, seen: card.DeviceCard) -> KernelMeasurement:
     kernel, size = bench.kernel, bench.size
     bound = kernel.bound(size, kernel_list.DTYPES[bench.dtype])
-    bytes_moved = kernel.bytes_moved(size, math.ceil(BYTES[bench.dtype]))
+    bytes_moved = bench.bytes_moved
     notes = (
+        *(() if found.interrupt is None else (f"Interrupted after {len(found.seconds)} repeats.",)),
         *found.notes,
         *_about_error(found.error, bound),
         *(() if kernel.name == "dynamic_shape" else _about_compiling(found.compilations)),
@@ -535,6 +576,26 @@ def _about_compiling(compiled: Compilations) -> tuple[str, ...]:
         return ()
     return (
         f"{in_number(compiled.count, 'program')} compiled while it was timed; the slowest repeats hold that.",
+    )
+
+
+def _about_copies(text: str, bytes_moved: int) -> tuple[str, ...]:
+    """Say when the compiler copies arrays in each link that no kernel asked for."""
+    try:
+        program = read_program(text.split("\nmodule @", 1)[0])
+    except ValueError:  # a backend that does not show its program
+        return ()
+    moved = 0.0
+    for operation, inside in program.walk():
+        width = re.match(r"[a-z]+(\d+)", operation.shape)
+        in_the_chain = [each.opcode for each in inside].count("while") == 1
+        if operation.opcode == "copy" and in_the_chain and operation.elements and width:
+            moved += 2 * operation.elements * int(width[1]) / 8
+    if moved <= _SMALL_COPY * bytes_moved:
+        return ()
+    return (
+        f"Beside the kernel each link copies arrays, {with_prefix(moved, 'B')} read and written, as the "
+        "compiler placed them; the kernel alone is faster by that.",
     )
 
 
