@@ -10,7 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from pulsewarp import chips, figures, roofline, simt
+from pulsewarp import bench, chips, figures, roofline, simt
+from pulsewarp.bench import gaps
 from pulsewarp.bench.measurement import MeasuredDevice, Measurement
 from pulsewarp.matmul import Matmul
 
@@ -138,6 +139,7 @@ def test_days_of_a_group_are_named_from_first_to_last() -> None:
         figures.measured_against_predicted([run(), RECORDED]),
         figures.padding_staircase("tpu_v5e"),
         figures.littles_law("volta"),
+        figures.gap_bars(bench.explain_all([run(device=V5E), run(), RECORDED])),
     ],
     ids=[
         "roofline",
@@ -148,6 +150,7 @@ def test_days_of_a_group_are_named_from_first_to_last() -> None:
         "measured alone",
         "padding",
         "little",
+        "gaps",
     ],
 )
 def test_every_figure_is_a_value_whose_axes_and_title_say_what_they_are(figure: go.Figure) -> None:
@@ -352,6 +355,71 @@ def test_mutant_a_law_that_needs_one_more_is_seen(monkeypatch: pytest.MonkeyPatc
     figure = figures.littles_law("ampere", "LDG.L1", ilp=[1, 2])
     monkeypatch.undo()
     assert [("38" in figure.data[0].name), ("19 warps" in figure.data[2].name)] == [True, False]
+
+
+GAPS = bench.explain_all(
+    [run(4096, V5E), run(4096, V5E, seconds=(5e-4,)), run(8, V5E, matmul=Matmul(8, 4096, 4096)), RECORDED]
+)
+
+
+def check_gap_bars(explained: bench.Gaps) -> None:
+    """Each bar's parts are the gap's shares, in its row, and are told in words above it."""
+    figure = figures.gap_bars(explained)
+    assert [trace.name.split(":")[0] for trace in figure.data] == list(gaps.PARTS)
+    for row, gap in enumerate(explained):
+        assert all(trace.y[row] == -row for trace in figure.data)
+        shares = [trace.x[row] for trace in figure.data]
+        assert sum(shares) == pytest.approx(1)
+        assert shares == [(part.seconds or 0) / gap.measured for part in gap.parts]
+        note = figure.layout.annotations[row]
+        told = note.text.replace("<br>", " ")
+        assert note.y == -row
+        for part, share in zip(gap.parts, gap.shares(), strict=True):
+            assert part.seconds == 0 or share == "unknown" or f"{part.name} {share}" in told
+            assert part.seconds is not None or part.name in told.split("unknown: ")[1]
+    low, high = figure.layout.xaxis.range
+    assert low <= min(min(trace.x) for trace in figure.data)
+    assert high >= max(sum(max(0, trace.x[row]) for trace in figure.data) for row in range(len(explained)))
+
+
+def test_bars_of_a_gap_are_its_parts_and_are_told_in_words() -> None:
+    check_gap_bars(GAPS)
+    assert GAPS[1].unexplained < 0  # it beats the model: left of zero
+
+
+def test_the_check_sees_parts_in_each_other_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = list(figures._GAP_PARTS.items())
+    monkeypatch.setattr(figures, "_GAP_PARTS", dict([names[1], names[0], *names[2:]]))
+    with pytest.raises(AssertionError):
+        check_gap_bars(GAPS)
+
+
+def test_the_check_sees_rows_of_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = figures._add_part
+    monkeypatch.setattr(
+        figures,
+        "_add_part",
+        lambda figure, name, meaning, rows, parts, width: real(
+            figure, name, meaning, rows[::-1], parts[::-1], width
+        ),
+    )
+    with pytest.raises(AssertionError):
+        check_gap_bars(GAPS)
+
+
+def test_parts_of_a_gap_differ_by_pattern_and_edge_and_say_why_on_hover() -> None:
+    figure = figures.gap_bars(GAPS)
+    assert len({trace.marker.line.color for trace in figure.data}) == len(figure.data)
+    patterns = [(trace.marker.pattern.shape, trace.marker.color) for trace in figure.data]
+    assert len(set(patterns)) == len(patterns)
+    told = figure.data[1].hovertext[2].replace("<br>", " ")
+    assert GAPS[2].part("memory").reason in told
+    assert "recorded 2026-11-30" in figure.layout.annotations[3].text.replace("</b><br><b>", " ")
+
+
+def test_no_gap_is_refused_with_a_remedy() -> None:
+    with pytest.raises(ValueError, match=r"explained is empty; .* bench\.explain"):
+        figures.gap_bars([])
 
 
 def test_a_page_with_a_figure_needs_no_network() -> None:

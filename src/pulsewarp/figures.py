@@ -19,6 +19,7 @@ from pulsewarp import chips, simt
 from pulsewarp import roofline as ceilings
 from pulsewarp._checks import choice, instance, names_keywords, several, whole_number
 from pulsewarp._text import counted
+from pulsewarp.bench.comparison import COVERAGE, ComparedRow, Comparison
 from pulsewarp.bench.gaps import PARTS, Gap, GapPart, own_chip
 from pulsewarp.bench.measured_ceilings import MEASURED_HERE
 from pulsewarp.bench.measurement import Measurement, with_prefix
@@ -68,6 +69,10 @@ _GAP_PARTS = {
     "launch": "call clock less device clock",
     "unexplained": "what no part names",
 }
+_RATIO_TICKS = (
+    *(0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10),
+    *(30, 100, 300, 1000),
+)
 _NOTHING_DRAWN = (1.0, 1e3)  # range of either axis when there is neither a roof nor a point
 
 
@@ -337,6 +342,88 @@ def _add_part(
         ],
         hoverinfo="text",
     )
+
+
+@names_keywords
+def ratios(compared: Comparison) -> go.Figure:
+    """Show how the times of two sets of measurements relate, row by row, with the interval of each ratio.
+
+    Parameters
+    ----------
+    compared : Comparison
+        What `pulsewarp.bench.compare` returned, with at least one row.
+
+    Returns
+    -------
+    go.Figure
+        Filled marks: the interval lies on one side of 1. Open marks: it does not, or there is none.
+
+    Raises
+    ------
+    ValueError
+        When the two sets have nothing in common.
+
+    Examples
+    --------
+    >>> from pulsewarp import bench
+    >>> runs = bench.recorded()
+    >>> list(ratios(bench.compare(runs, runs[:2])).data[0].x)
+    [1.0, 1.0]
+    """
+    rows = instance("compared", compared, Comparison, "pass what bench.compare returned").rows
+    first, second = compared.names
+    if not rows:
+        raise ValueError(f"{first} and {second} have no row in common, so there is no ratio to draw.")
+    low = [row.low or row.ratio for row in rows]
+    high = [row.high or row.ratio for row in rows]
+    centres = [row.ratio for row in rows]
+    settled = [row.verdict in ("faster", "slower") for row in rows]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=centres,
+        y=list(range(len(rows))),
+        error_x=_bars(centres, low, high),
+        name=f"{second} over {first}, {COVERAGE:.0%} interval; open: no difference seen",
+        mode="markers",
+        marker={
+            "symbol": ["circle" if each else "circle-open" for each in settled],
+            "size": 9,
+            "color": INK,
+            "line": {"width": 1.5, "color": INK},
+        },
+        hovertext=[_ratio_in_words(row, compared.names) for row in rows],
+        hoverinfo="text",
+    )
+    span = min(*low, 1.0) / 1.2, max(*high, 1.0) * 1.2
+    figure.add_vline(x=1, line={"color": MUTED, "width": 1.5, "dash": "dash"})
+    ticks = [tick for tick in _RATIO_TICKS if span[0] <= tick <= span[1]]
+    figure.update_xaxes(
+        type="log",
+        range=[float(np.log10(end)) for end in span],
+        tickvals=ticks,
+        ticktext=[f"{tick:g}" for tick in ticks],
+        title={"text": "Time ratio (log scale); left of 1 is faster"},
+    )
+    for i, row in enumerate(rows):  # beside the axis these labels would take half of a phone
+        figure.add_annotation(
+            {"x": 0, "xref": "paper", "xanchor": "left", "y": i, "yanchor": "bottom", "yshift": 7},
+            text=f"{row.title}: {row.ratio:.3g}",
+            showarrow=False,
+        )
+    figure.update_yaxes(range=[len(rows) - 0.4, -0.9])
+    _laid_out(figure, f"{second} against {first}", " ".join(compared.differences), 60 + 46 * len(rows))
+    figure.update_yaxes(ticks="", showticklabels=False)
+    figure.layout.margin.l = 16
+    return figure
+
+
+def _ratio_in_words(row: ComparedRow, names: tuple[str, str]) -> str:
+    times = [
+        f"{name}: {with_prefix(run.median, 's')}, {counted(len(run.seconds), 'repeat')}"
+        for name, run in zip(names, (row.first, row.second), strict=True)
+    ]
+    between = "" if row.low is None else f", {COVERAGE:.0%} interval {row.low:.3g} to {row.high:.3g}"
+    return _wrapped([row.title, *times, f"ratio {row.ratio:.3g}{between}: {row.verdict}", *row.differences])
 
 
 @names_keywords
@@ -618,8 +705,8 @@ def _about_roofs(known: Sequence[Chip], dtype: str) -> str:
     if all(chip.status != MEASURED_HERE for chip in known):
         return f"Lines: published dense {dtype} peak and memory bandwidth, {catalogue}; ridges marked."
     return (
-        f"Lines: dense {dtype} peak and memory bandwidth, published ({catalogue}) or, where the name says so, "
-        "measured here; ridges marked."
+        f"Lines: dense {dtype} peak and memory bandwidth, published ({catalogue}) or, where the name "
+        "says so, measured here; ridges marked."
     )
 
 

@@ -337,6 +337,9 @@ def test_the_launch_is_what_the_call_clock_shows_above_the_device_clock() -> Non
     assert gap.launch == pytest.approx(5e-5) and gap.measured == 2.5e-4
     hidden = bench.explain(device, call_run=dataclasses.replace(call, seconds=(1.9e-4,)))
     assert hidden.launch == 0 and "below the noise" in hidden.part("launch").reason
+    assert "noise" not in gap.part("launch").reason
+    scattered = dataclasses.replace(call, seconds=(1.8e-4, 1.9e-4, 2.5e-4, 2.6e-4, 2.7e-4))
+    assert "may be noise" in bench.explain(device, call_run=scattered).part("launch").reason
 
 
 @pytest.mark.parametrize(
@@ -441,6 +444,8 @@ def test_tables_are_complete_and_safe() -> None:
     own = bench.explain(dataclasses.replace(made_up("h100"), device=strange))
     assert "<b>" not in own._repr_html_() and "&lt;b&gt;GPU" in own._repr_html_()
     assert repr(bench.explain_all([])).startswith("product")
+    drifted = bench.explain(made_up("v5e", notes=("The run drifted.",)))
+    assert "The run drifted." in repr(drifted) and "The run drifted." in drifted._repr_html_()
 
 
 def test_a_real_product_on_this_cpu_by_both_clocks() -> None:

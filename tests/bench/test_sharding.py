@@ -224,9 +224,9 @@ def test_one_wrong_share_or_copy_of_it_shows_in_the_error(broken: int, copies: i
     random = np.random.default_rng(0)
     a, b = random.standard_normal((32, 8)), random.standard_normal((8, 16))
     result = SimpleNamespace(addressable_shards=shards(a @ b, 4, copies))
-    assert sharding._check_shares(a, b, result, 0)[0] < 1e-15
+    assert sharding._check_shares(a, b, result, 0).error < 1e-15
     result.addressable_shards[broken * copies + copies - 1].data[:, 3] += 1
-    assert sharding._check_shares(a, b, result, 0)[0] > 1e-2
+    assert sharding._check_shares(a, b, result, 0).error > 1e-2
 
 
 def test_programs_are_called_in_turn() -> None:

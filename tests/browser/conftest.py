@@ -48,14 +48,33 @@ window.left = { frames: new Set(), observers: new Set(), outside: [], drawn: 0 }
 """
 
 
+@pytest.fixture(scope="session")
+def spare_pages(browser: Browser) -> dict[bool, list[Page]]:
+    """Blank pages that earlier tests are done with, without touch and with: a new one costs half a test."""
+    return {False: [], True: []}
+
+
+def take_page(browser: Browser, spare: list[Page], *, touch: bool) -> Page:
+    """Return a blank page, in which nothing is left of the test that had it before."""
+    if spare:
+        return spare.pop()
+    context = browser.new_context(has_touch=touch)
+    context.add_init_script(COUNTERS)
+    return context.new_page()
+
+
 @pytest.fixture
-def open_html(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+def open_html(
+    browser: Browser, spare_pages: dict[bool, list[Page]], tmp_path: Path
+) -> Iterator[Callable[..., Page]]:
     """Open a page from a file and watch it: `open_html(html, viewport=(1280, 900), dark=False, ...)`.
 
     After the test, any console error, uncaught error or request other than the file itself, `data:` and
-    `blob:` fails it. A page that is meant to err is opened with `errors_expected=True`.
+    `blob:` fails it. A page that is meant to err is opened with `errors_expected=True`; one that gets
+    something lasting from its test (`page.expose_function`) with `lasting=True`, and is not used again.
     """
-    contexts: list[Any] = []
+    opened: list[tuple[Page, bool, dict[str, Any]]] = []
+    done: list[Page] = []
     wrong: list[str] = []
 
     def open_page(
@@ -66,39 +85,47 @@ def open_html(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]
         reduced_motion: bool = False,
         touch: bool = False,
         errors_expected: bool = False,
+        lasting: bool = False,
     ) -> Page:
-        context = browser.new_context(
-            viewport={"width": viewport[0], "height": viewport[1]},
+        page = take_page(browser, [] if lasting else spare_pages[touch], touch=touch)
+        page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
+        page.emulate_media(
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce" if reduced_motion else "no-preference",
-            has_touch=touch,
         )
-        contexts.append(context)
-        context.add_init_script(COUNTERS)
-        page = context.new_page()
-        path = tmp_path / f"page-{len(contexts)}.html"
+        path = tmp_path / f"page-{len(opened) + len(done)}.html"
         path.write_text(html, encoding="utf-8")
         address = path.as_uri()
-        if not errors_expected:
-            page.on(
-                "console",
-                lambda said: wrong.append(f"console: {said.text}") if said.type == "error" else None,
-            )
-            page.on("pageerror", lambda error: wrong.append(f"uncaught: {error}"))
-        page.on(
-            "request",
-            lambda request: (
+        heard: dict[str, Any] = {
+            "request": lambda request: (
                 None
                 if request.url == address or request.url.startswith(("data:", "blob:", "about:"))
                 else wrong.append(f"request: {request.url}")
-            ),
-        )
+            )
+        }
+        if not errors_expected:
+            heard["console"] = lambda said: (
+                wrong.append(f"console: {said.text}") if said.type == "error" else None
+            )
+            heard["pageerror"] = lambda error: wrong.append(f"uncaught: {error}")
+        for event, listener in heard.items():
+            page.on(event, listener)
+        if lasting:
+            done.append(page)
+        else:
+            opened.append((page, touch, heard))
         page.goto(address)
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for page in done:
+        page.context.close()
+    for page, touch, heard in opened:
+        page.mouse.move(0, 0)
+        page.goto("about:blank")
+        for event, listener in heard.items():
+            page.remove_listener(event, listener)
+        spare_pages[touch].append(page)
     assert not wrong, "\n".join(wrong)
 
 
@@ -108,7 +135,8 @@ def serious() -> Callable[[Page], list[tuple[str, str]]]:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the scan needs axe-core").Axe()
 
     def scan(page: Page) -> list[tuple[str, str]]:
-        found = axe.run(page).response["violations"]
+        # What passes is not asked for: telling it takes axe longer than finding what does not.
+        found = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
         return [
             (f["id"], f["nodes"][0]["html"][:200]) for f in found if f["impact"] in ("serious", "critical")
         ]

@@ -89,6 +89,7 @@ def live(
             "module": json.dumps(module).replace("</", "<\\/"),
             "state": state.replace("</", "<\\/"),
         },
+        lasting=True,
         **settings,
     )
     page.expose_function("kernel", kernel)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from scene_page import caption, cycle, opened, resize, seek, settle, two_views
+from scene_page import caption, cycle, opened, resize, scan, settle, two_views
 
 from pulsewarp import simt, systolic, widgets
 
@@ -144,16 +144,30 @@ def last(page: Page) -> int:
     return int(page.get_attribute(".pw-scrub", "max") or -1)
 
 
-# -------------------------------------------------------------------------------------- the first frame
+def spread(page: Page, count: int) -> list[int]:
+    """Return so many cycles from the first to the last."""
+    return [int(t) for t in np.unique(np.linspace(0, last(page), count).astype(int))]
+
+
+# -------------------------------------------------------------------------------------- frame by frame
 
 
 @every_scene
-def test_the_first_frame_teaches_and_sentence_and_table_follow_the_playhead(
-    make: Make, open_html: Open
-) -> None:
+def test_a_scene_teaches_follows_its_playhead_and_fits(make: Make, open_html: Open) -> None:
+    # One page for all of it: opening it is what takes the time.
     player = make()
+    written = player._written_report()
     page = opened(open_html, player)
-    assert cycle(page) == player.cursor
+    the_first_frame_teaches(page, player.cursor)
+    the_page_brings_the_checks_of_run_and_frame(page, written, player.cursor)
+    the_sentence_changes_with_the_frame(page)
+    the_transport_stays_where_it_is(page)
+    the_table_is_the_frame_in_words(page)
+    nothing_overflows_or_is_too_small(page)
+
+
+def the_first_frame_teaches(page: Page, cursor: int) -> None:
+    assert cycle(page) == cursor
     for part in ("h3", ".pw-rule", ".pw-cycle", ".pw-phase", ".pw-simplified"):
         assert page.locator(part).first.inner_text().strip(), part
     assert page.locator(".pw-rule").first.inner_text().startswith("Rule: ")
@@ -161,109 +175,93 @@ def test_the_first_frame_teaches_and_sentence_and_table_follow_the_playhead(
     assert page.locator(".pw-legend").first.is_visible()
     assert page.evaluate("left.frames.size") == 0
     assert page.get_attribute(".pw", "data-playing") == "false"
-    the_sentence_changes_with_the_frame(page)
-    the_table_is_the_frame_in_words(page)
+
+
+def the_page_brings_the_checks_of_run_and_frame(page: Page, written: dict[str, Any], cursor: int) -> None:
+    page.get_by_role("button", name="Verify this frame").click()
+    page.wait_for_selector(".pw-verify .pw-checks li")
+    shown = page.locator(".pw-verify li b").all_text_contents()
+    rows = [*written["run"], *written["frames"].get(cursor, [])]
+    assert shown == [f"{'✓ holds' if holds else '✗ FAILS'}: {name}" for name, holds, _ in rows]
+    assert all(holds or name.startswith("broken: ") for name, holds, _ in rows), rows
 
 
 def the_sentence_changes_with_the_frame(page: Page) -> None:
-    told = set()
-    for t in np.unique(np.linspace(0, last(page), 9).astype(int)):
-        seek(page, int(t))
-        assert all(sentence.endswith(".") for sentence in caption(page)), (t, caption(page))
-        assert "undefined" not in " ".join(caption(page)) and "NaN" not in " ".join(caption(page))
-        told.add(" ".join(caption(page)))
-    assert len(told) >= 3, told
+    told = scan(page, spread(page, 9), 'words(".pw-caption p")')
+    assert all(sentence.endswith(".") for sentences in told for sentence in sentences), told
+    assert not any(wrong in " ".join(sentences) for sentences in told for wrong in ("undefined", "NaN")), told
+    assert len({" ".join(sentences) for sentences in told}) >= 3, told
+
+
+def the_transport_stays_where_it_is(page: Page) -> None:
+    for wide in (1280, 700):
+        resize(page, wide)
+        seen = scan(page, spread(page, 17), "bar.getBoundingClientRect().top + scrollY")
+        assert max(seen) - min(seen) <= 1, (wide, seen)
 
 
 def the_table_is_the_frame_in_words(page: Page) -> None:
     page.get_by_role("button", name="Table").click()
-    said = set()
-    for t in (0, last(page) // 2, last(page)):
-        seek(page, t)
-        assert page.locator(".pw-drawer table tbody tr").count() >= 1
-        assert page.locator(".pw-drawer table caption").inner_text().strip()
-        said.add(page.locator(".pw-drawer table").inner_text())
-    assert len(said) >= 2, "the table follows the playhead"
+    look = '["tbody tr", "caption", ""].map((part) => words(`.pw-drawer table ${part}`))'
+    tables = scan(page, (0, last(page) // 2, last(page)), look)
+    assert all(rows and all(captions) for rows, captions, _ in tables), tables
+    assert len({str(table) for *_, table in tables}) >= 2, "the table follows the playhead"
+    page.get_by_role("button", name="Table").click()
 
 
-# -------------------------------------------------------------------------------------- widths
-
-
-def overflow(page: Page) -> list[str]:
-    """Name what reaches beyond the page's edge, unless it scrolls by itself; empty when all fits."""
-    wide: list[str] = page.evaluate(
-        """() => {
-          const edge = document.documentElement.clientWidth + 0.5;
-          const { scrollWidth } = document.documentElement;
-          const out = scrollWidth > edge ? [`page ${scrollWidth}`] : [];
-          const parts = ["button", "select", "input", ".pw-panel", ".pw-caption", "h3", "svg", "canvas"];
-          for (const one of document.querySelectorAll(parts.map((part) => `.pw ${part}`).join())) {
-            const { width, right } = one.getBoundingClientRect();
-            if (!width || right <= edge || one.closest(".pw-scrolls")) continue;
-            out.push(`${one.tagName} ${one.className?.baseVal ?? one.className}`);
-          }
-          return out;
-        }"""
-    )
-    return wide
-
-
-@every_scene
-def test_the_transport_stays_where_it_is_while_frames_change(make: Make, open_html: Open) -> None:
-    page = opened(open_html, make())
-    for wide in (1280, 700):
-        resize(page, wide)
-        seen = set()
-        for t in np.unique(np.linspace(0, last(page), 17).astype(int)):
-            seek(page, int(t))
-            seen.add(
-                round(page.eval_on_selector(".pw-scrub", "bar => bar.getBoundingClientRect().top + scrollY"))
-            )
-        assert max(seen) - min(seen) <= 1, (wide, sorted(seen))
-
-
-def small_words(page: Page) -> list[str]:
-    """Name what is written smaller than 11 px: it cannot be read at the back of a room."""
-    small: list[str] = page.evaluate(
-        """() => [...document.querySelectorAll(".pw *")].filter((one) => one.getClientRects().length
-            && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())
-            && parseFloat(getComputedStyle(one).fontSize) < 11)
-          .map((one) => `${one.tagName} ${one.getAttribute("class")}: ${one.textContent}`)"""
-    )
-    return small
-
-
-@every_scene
-def test_nothing_overflows_or_is_too_small_to_read_at_any_width(make: Make, open_html: Open) -> None:
-    page = opened(open_html, make())
+def nothing_overflows_or_is_too_small(page: Page) -> None:
     for wide in (1280, 960, 640, 390):
         resize(page, wide)
-        for t in (0, last(page) // 2, last(page)):
-            seek(page, t)
-            assert overflow(page) == [], (wide, t)
-            assert small_words(page) == [], (wide, t)
+        frames = (0, last(page) // 2, last(page))
+        for t, too_wide, too_small in zip(
+            frames, scan(page, frames, TOO_WIDE), scan(page, frames, TOO_SMALL), strict=True
+        ):
+            assert too_wide == [], (wide, t)
+            assert too_small == [], (wide, t)
+
+
+#: What reaches beyond the page's edge, unless it scrolls by itself; empty when all fits.
+TOO_WIDE = """(() => {
+  const edge = document.documentElement.clientWidth + 0.5;
+  const { scrollWidth } = document.documentElement;
+  const out = scrollWidth > edge ? [`page ${scrollWidth}`] : [];
+  const parts = ["button", "select", "input", ".pw-panel", ".pw-caption", "h3", "svg", "canvas"];
+  for (const one of document.querySelectorAll(parts.map((part) => `.pw ${part}`).join())) {
+    const { width, right } = one.getBoundingClientRect();
+    if (!width || right <= edge || one.closest(".pw-scrolls")) continue;
+    out.push(`${one.tagName} ${one.className?.baseVal ?? one.className}`);
+  }
+  return out;
+})()"""
+
+#: What is written smaller than 11 px: it cannot be read at the back of a room.
+TOO_SMALL = """[...document.querySelectorAll(".pw *")].filter((one) => one.getClientRects().length
+    && [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())
+    && parseFloat(getComputedStyle(one).fontSize) < 11)
+  .map((one) => `${one.tagName} ${one.getAttribute("class")}: ${one.textContent}`)"""
 
 
 def test_what_is_too_wide_is_seen(open_html: Open) -> None:
     page = opened(open_html, SCENES["systolic"](), viewport=(390, 800))
     page.add_style_tag(content=".pw .pw-caption { width: 500px !important }")
     settle(page)
-    assert overflow(page) != []
+    assert page.evaluate(TOO_WIDE) != []
 
 
 def test_what_is_too_small_is_seen(open_html: Open) -> None:
     page = opened(open_html, SCENES["systolic"]())
     page.add_style_tag(content=".pw .pw-caption p { font-size: 10px !important }")
     settle(page)
-    assert small_words(page) != []
+    assert page.evaluate(TOO_SMALL) != []
 
 
 # -------------------------------------------------------------------------------------- hands and keys
 
 
 @every_module
-def test_keys_step_jump_play_and_pause(make: Make, open_html: Open) -> None:
+def test_keys_step_jump_play_and_pause_and_tab_reaches_every_control(make: Make, open_html: Open) -> None:
     page = opened(open_html, make())
+    tab_reaches_every_control_and_shows_where_it_is(page)
     page.focus(".pw")
     for key, wanted in [
         ("Home", 0),
@@ -284,9 +282,7 @@ def test_keys_step_jump_play_and_pause(make: Make, open_html: Open) -> None:
     assert page.get_attribute(".pw", "data-playing") == "false"
 
 
-@every_module
-def test_tab_reaches_every_control_and_shows_where_it_is(make: Make, open_html: Open) -> None:
-    page = opened(open_html, make())
+def tab_reaches_every_control_and_shows_where_it_is(page: Page) -> None:
     controls = page.evaluate(
         """() => [...document.querySelectorAll(".pw button, .pw select, .pw input")]
           .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.disabled
@@ -308,9 +304,24 @@ def test_tab_reaches_every_control_and_shows_where_it_is(make: Make, open_html: 
     assert len(reached) >= controls
 
 
+# -------------------------------------------------------------------------------------- access and lifetime
+
+
 @every_module
-def test_reduced_motion_steps_and_shows_the_film(make: Make, open_html: Open) -> None:
+def test_reduced_motion_steps_and_no_serious_accessibility_finding(
+    make: Make, open_html: Open, serious: Callable[[Page], list[Any]]
+) -> None:
     page = opened(open_html, make(), reduced_motion=True)
+    reduced_motion_steps_and_shows_the_film(page)
+    for name in ("Table", "Help"):
+        page.get_by_role("button", name=name).click()
+    assert serious(page) == []
+    page.emulate_media(color_scheme="dark")
+    resize(page, 390, 900)
+    assert serious(page) == [], "dark, on a phone"
+
+
+def reduced_motion_steps_and_shows_the_film(page: Page) -> None:
     stills = page.locator(".pw-film figure")
     assert stills.count() >= 3
     before = cycle(page)
@@ -328,36 +339,14 @@ def test_reduced_motion_steps_and_shows_the_film(make: Make, open_html: Open) ->
     )
 
 
-# -------------------------------------------------------------------------------------- access and lifetime
-
-
-@every_scene
-@pytest.mark.parametrize(("dark", "width"), [(False, 1280), (True, 390)], ids=["light", "dark phone"])
-def test_no_serious_accessibility_finding(
-    make: Make, dark: bool, width: int, open_html: Open, serious: Callable[[Page], list[Any]]
-) -> None:
-    page = opened(open_html, make(), dark=dark, viewport=(width, 900), reduced_motion=True)
-    for name in ("Table", "Help"):
-        page.get_by_role("button", name=name).click()
-    assert serious(page) == []
-
-
-@every_scene
-def test_a_page_brings_the_checks_of_its_run_and_of_the_frame_shown(make: Make, open_html: Open) -> None:
-    player = make()
-    written = player._written_report()
-    page = opened(open_html, player)
-    page.get_by_role("button", name="Verify this frame").click()
-    page.wait_for_selector(".pw-verify .pw-checks li")
-    shown = page.locator(".pw-verify li b").all_text_contents()
-    rows = [*written["run"], *written["frames"].get(player.cursor, [])]
-    assert shown == [f"{'✓ holds' if holds else '✗ FAILS'}: {name}" for name, holds, _ in rows]
-    assert all(holds or name.startswith("broken: ") for name, holds, _ in rows), rows
-
-
 @every_module
-def test_views_move_apart_share_no_id_and_leave_nothing(make: Make, open_html: Open) -> None:
+def test_two_views_are_apart_and_nothing_crosses_while_one_plays(make: Make, open_html: Open) -> None:
     page = two_views(open_html, make())
+    nothing_crosses_while_it_plays(page)
+    views_move_apart_share_no_id_and_leave_nothing(page)
+
+
+def views_move_apart_share_no_id_and_leave_nothing(page: Page) -> None:
     page.locator("#one .pw").focus()
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
@@ -379,9 +368,7 @@ def test_views_move_apart_share_no_id_and_leave_nothing(make: Make, open_html: O
     assert page.locator(".pw").count() == 0
 
 
-@every_module
-def test_nothing_crosses_while_it_plays(make: Make, open_html: Open) -> None:
-    page = two_views(open_html, make())
+def nothing_crosses_while_it_plays(page: Page) -> None:
     page.locator("#one .pw").focus()
     page.keyboard.press("Home")
     page.wait_for_function("saved.length > 0 || model.get('cursor') === 0")
@@ -397,3 +384,5 @@ def test_nothing_crosses_while_it_plays(make: Make, open_html: Open) -> None:
         }"""
     )
     assert page.evaluate("crossed") in ([], None)
+    page.locator("#one .pw").focus()
+    page.keyboard.press("Home")  # still, whether it plays on or has ended

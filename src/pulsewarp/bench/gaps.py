@@ -210,6 +210,11 @@ class Gap:
         share = _percent(worst.seconds, self.measured)
         return f"{at_peak}; of the rest most is {_NOUNS[worst.name]}, {share} of the time."
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The remarks of the runs, each once: what may mislead in the measured times themselves."""
+        return tuple(dict.fromkeys([*self.run.notes, *(self.call_run.notes if self.call_run else ())]))
+
     def shares(self) -> tuple[str, ...]:
         """Return each part's share of the measured time in words, "unknown" for one that is not known.
 
@@ -228,7 +233,7 @@ class Gap:
         for part, share in zip(self.parts, self.shares(), strict=True):
             time = "" if part.seconds is None else with_prefix(part.seconds, "s")
             lines.append(f"  {part.name:<12}{time:>9}{share:>9}  {part.reason}")
-        return "\n".join([*lines, f"  {self.sentence})"])
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes), f"  {self.sentence})"])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -242,7 +247,7 @@ class Gap:
             for part, share in zip(self.parts, self.shares(), strict=True)
         ]
         heads = ("Part", "Time", "Share", "Why", "Formula and figures")
-        return _table(f"{self._caption()}. {self.sentence}", heads, rows)
+        return _table(" ".join([f"{self._caption()}.", self.sentence, *self.notes]), heads, rows)
 
     def _caption(self) -> str:
         return f"{self.title}: {with_prefix(self.measured, 's')} by the {self.clock} clock, {self.run.origin}"
@@ -280,7 +285,13 @@ class Gaps(Sequence[Gap]):
 
     def _repr_html_(self) -> str:
         rows = [
-            (gap.title, gap.clock, with_prefix(gap.measured, "s"), *gap.shares(), gap.sentence)
+            (
+                gap.title,
+                gap.clock,
+                with_prefix(gap.measured, "s"),
+                *gap.shares(),
+                " ".join([gap.sentence, *gap.notes]),
+            )
             for gap in self.gaps
         ]
         heads = ("Product", "Clock", "Measured", *(name.capitalize() for name in PARTS), "In words")
@@ -653,6 +664,8 @@ def _launch(run: Measurement, call_run: Measurement | None) -> GapPart:
         reason = f"A call, {call}, took no longer than the product on the device, {device}: below the noise."
     else:
         reason = f"A call takes {call} by the call clock, the product {device} by the device clock."
+        if call_run.quartiles[0] < run.quartiles[1]:
+            reason += " Both scatter so much that their quartiles overlap, so this may be noise."
     return GapPart("launch", max(0.0, longer), reason, _CLOCKS)
 
 
@@ -731,16 +744,28 @@ def _nearly(useful: float) -> str:
     return "over 99.9%" if 0.9995 <= useful < 1 else f"{useful:.1%}"
 
 
+# Columns that may break their lines, and how narrow they get.
+_SENTENCES = {"Product": "11em", "Why": "18em", "Formula and figures": "18em", "In words": "20em"}
+
+
 def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    left = ' style="text-align:left;vertical-align:top"'
-    head = "".join(f'<th scope="col"{left}>{html.escape(name)}</th>' for name in heads)
-    body = "".join(
-        f'<tr><th scope="row"{left}>{html.escape(first)}</th>'
-        + "".join(f"<td{left}>{html.escape(cell)}</td>" for cell in others)
-        + "</tr>"
-        for first, *others in rows
+    """Return a table that scrolls sideways where it is wider than its page."""
+    styles = [
+        "text-align:left;vertical-align:top;padding:.15em .9em .15em 0;"
+        + (f"min-width:{_SENTENCES[head]}" if head in _SENTENCES else "white-space:nowrap")
+        for head in heads
+    ]
+    head = "".join(
+        f'<th scope="col" style="{style}">{html.escape(name)}</th>'
+        for name, style in zip(heads, styles, strict=True)
     )
+    body = ""
+    for first, *others in rows:
+        cells = zip(others, styles[1:], strict=True)
+        body += f'<tr><th scope="row" style="{styles[0]}">{html.escape(first)}</th>'
+        body += "".join(f'<td style="{style}">{html.escape(cell)}</td>' for cell, style in cells) + "</tr>"
     return (
-        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
+        '<div style="overflow-x:auto"><table>'
+        f'<caption style="text-align:left">{html.escape(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )

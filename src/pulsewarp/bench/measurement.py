@@ -228,6 +228,11 @@ class Timed(ABC):
         """The work in a few words, such as "128 x 256 x 64 fp32"."""
 
     @property
+    def what(self) -> tuple[tuple[str, Any], ...]:
+        """What was timed, by name, without how and where: two runs of the same work agree in it."""
+        return (("work", self.title),)
+
+    @property
     def facts(self) -> tuple[str, ...]:
         """What else the repr says between the times and the notes, a line each."""
         return ()
@@ -361,6 +366,13 @@ class Measurement(Timed, kind="matmul"):
     def title(self) -> str:
         """Shape, batch, type and how the factors lie."""
         return in_words(self.matmul, self.batch, self.transposed, self.stored)
+
+    @property
+    def what(self) -> tuple[tuple[str, Any], ...]:
+        """Shape, batch, layout and type."""
+        matmul = self.matmul
+        sizes = (("m", matmul.m), ("k", matmul.k), ("n", matmul.n), ("batch", self.batch))
+        return (*sizes, ("transposed", self.transposed), ("dtype", self.stored))
 
     @property
     def facts(self) -> tuple[str, ...]:

@@ -30,6 +30,8 @@ class Proof:
     products : int or None
         Matrix products that one call executes, those of a batch counted once; 0 where the compiler made
         something else of them, as it does where k is 1.
+    elements : int or None
+        Elements of the smallest of their results.
     multiplied : str or None
         HLO's name of the type of the factors that they multiply.
     changed : tuple of str or None
@@ -38,6 +40,7 @@ class Proof:
     """
 
     products: int | None
+    elements: int | None
     multiplied: str | None
     changed: tuple[str, ...] | None
 
@@ -57,14 +60,16 @@ def examine(text: str) -> Proof:
     Examples
     --------
     >>> examine("no program")
-    Proof(products=None, multiplied=None, changed=None)
+    Proof(products=None, elements=None, multiplied=None, changed=None)
     """
     compiled = text.split("\nmodule @", 1)[0]
     try:
         program = read_program(compiled)
     except ValueError:
-        return Proof(None, None, None)
-    return Proof(_executed(program), _multiplied(program), _changed(compiled))
+        return Proof(None, None, None, None)
+    sizes = [each.operation.elements for each in program.products]
+    smallest = min((size for size in sizes if size is not None), default=None)
+    return Proof(_executed(program), smallest, _multiplied(program), _changed(compiled))
 
 
 def widened(stored: str, multiplied: str | None) -> bool:

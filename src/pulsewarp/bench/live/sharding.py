@@ -52,10 +52,11 @@ from pulsewarp.bench.live._clock import (
     call_once,
     warm_up,
 )
-from pulsewarp.bench.live._dtypes import JAX_NAMES, catalogue_dtype, precision_setting
+from pulsewarp.bench.live._dtypes import catalogue_dtype, precision_setting, stored_dtype
 from pulsewarp.bench.live._observe import import_jax, see_device
-from pulsewarp.bench.live.errors import precision_of, relative_error, remarks
+from pulsewarp.bench.live.errors import Comparison, beyond, beyond_peak, compare, precision_of, remarks
 from pulsewarp.bench.live.mesh import Layout, choose
+from pulsewarp.bench.live.timing import Work, _factors, _refuse_overflow
 from pulsewarp.bench.measurement import PRECISIONS, MeasuredDevice
 from pulsewarp.bench.rounding import expected_error
 from pulsewarp.bench.sharded_measurement import SPLITS, ShardedMeasurement, local_product, share
@@ -126,7 +127,9 @@ def time_sharded(
     >>> run.collective, run.relative_error < 1e-6
     ('none', True)
     """
-    matmul = Matmul(m, k, n, catalogue_dtype(dtype))
+    stored = stored_dtype(dtype)
+    matmul = Matmul(m, k, n, catalogue_dtype(stored))
+    _refuse_overflow(matmul)
     choice("split", split, SPLITS)
     if not isinstance(gather, bool):
         raise TypeError(f"gather is {gather!r}, but must be True or False.")
@@ -145,7 +148,7 @@ def time_sharded(
     _fits(matmul, split, gather, len(chosen), seen)
     layout = Layout(jax, matmul, split, gather, chosen, precision or precision_setting(jax))
     try:
-        return _time(layout, seen, repeats, seed, budget_seconds)
+        return _time(layout, stored, seen, repeats, seed, budget_seconds)
     except Exception as error:
         raise _in_a_sentence(error, layout) from error
 
@@ -272,10 +275,10 @@ def _fits(matmul: Matmul, split: str, gather: bool, devices: int, seen: card.Dev
 
 
 def _time(
-    layout: Layout, seen: card.DeviceCard, repeats: int | None, seed: int, budget: float
+    layout: Layout, stored: str, seen: card.DeviceCard, repeats: int | None, seed: int, budget: float
 ) -> ShardedMeasurement:
-    jax, matmul = layout.jax, layout.matmul
-    a, b = _factors(jax, matmul, seed)
+    matmul, platform = layout.matmul, seen.platform or ""
+    a, b = _factors(layout.jax, Work(matmul, stored), seed)
     placed = layout.place(a, b)
     program, compile_seconds, text = layout.sharded(placed)
     exchanges = _read_collectives(program, len(layout.devices))
@@ -284,16 +287,24 @@ def _time(
         programs.append(alone)
     warm = _warm_up(layout, programs, placed)
     taken, result = _alternate(layout, programs, placed, repeats, budget)
-    error, rows = _check_shares(a, b, result, seed)
-    bound = _expected_error(layout, seen.platform or "")
+    found = _check_shares(a, b, result, seed)
+    bound = _expected_error(layout, platform, found.cancellation)
+    each = matmul.flops / float(np.median(taken[0])) / len(layout.devices)
+    notes = (
+        *_sharing_remarks(layout, seen, exchanges, len(programs)),
+        *remarks(matmul.dtype, platform, seen.kind or "", found.error, taken[0]),
+        *beyond(found.error, bound, matmul.dtype, layout.precision),
+        *beyond_peak(each, matmul.dtype, seen.chip, seen.devices_per_chip),
+    )
     return ShardedMeasurement(
         matmul=matmul,
+        stored=stored,
         split=layout.split,
         gather=layout.gather,
         devices=len(layout.devices),
         processes=layout.processes,
         device=MeasuredDevice(
-            seen.platform or "", seen.kind or "", seen.chip, seen.devices_per_chip, seen.cpu_model, seen.cores
+            platform, seen.kind or "", seen.chip, seen.devices_per_chip, seen.cpu_model, seen.cores
         ),
         clock="call",
         precision=layout.precision,
@@ -304,28 +315,14 @@ def _time(
         products_per_repeat=1,
         compile_seconds=compile_seconds,
         warmup_calls=warm,
-        relative_error=error,
+        relative_error=found.error,
         error_bound=bound,
-        error_rows=rows,
+        error_rows=found.rows,
         seed=seed,
         versions=seen.versions,
         when=datetime.now(UTC).isoformat(timespec="seconds"),
-        notes=(
-            *_sharing_remarks(layout, seen, exchanges, len(programs)),
-            *remarks(matmul.dtype, seen.platform or "", seen.kind or "", error, taken[0]),
-        ),
+        notes=notes,
     )
-
-
-def _factors(jax: ModuleType, matmul: Matmul, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    random = np.random.default_rng(seed)
-    shapes = (matmul.m, matmul.k), (matmul.k, matmul.n)
-    if matmul.dtype == "int8":
-        a, b = (random.integers(-127, 128, shape, dtype=np.int8) for shape in shapes)
-    else:
-        stored = jax.numpy.dtype(JAX_NAMES[matmul.dtype])
-        a, b = (random.standard_normal(shape, dtype=np.float32).astype(stored) for shape in shapes)
-    return a, b
 
 
 def _read_collectives(program: Any, devices: int) -> tuple[Collective, ...] | None:
@@ -385,9 +382,9 @@ def _alternate(
     return [tuple(each) for each in taken], result
 
 
-def _check_shares(a: NDArray[Any], b: NDArray[Any], result: Any, seed: int) -> tuple[float, int]:
-    """Compare every share of the result that this process can see with float64; the worst error, the rows."""
-    worst, rows = 0.0, 0
+def _check_shares(a: NDArray[Any], b: NDArray[Any], result: Any, seed: int) -> Comparison:
+    """Compare every share of the result that this process can see with float64; the worst, and all rows."""
+    found: list[Comparison] = []
     known: dict[str, NDArray[Any]] = {}
     for shard in result.addressable_shards:
         here, data = str(shard.index), np.asarray(shard.data)
@@ -395,18 +392,19 @@ def _check_shares(a: NDArray[Any], b: NDArray[Any], result: Any, seed: int) -> t
             continue  # a copy, bit for bit
         known[here] = data
         of_rows, of_columns = shard.index
-        error, count = relative_error(a[of_rows], b[:, of_columns], data, seed)
-        worst, rows = max(worst, error), rows + count
-    return worst, rows
+        found.append(compare(a[of_rows], b[:, of_columns], data, seed))
+    errors, rows, cancellations = zip(*found, strict=True)
+    return Comparison(float(np.max(errors)), sum(rows), max(cancellations))
 
 
-def _expected_error(layout: Layout, platform: str) -> float | None:
+def _expected_error(layout: Layout, platform: str, cancellation: float) -> float | None:
     """Return what the error should not exceed; sums of a split contraction are rounded once more each.
 
     In a type with unit u, the sums of D devices are 1 / sqrt(D) of the result each, and their roundings u of
     it together; adding them up rounds D - 1 growing sums, at most u sqrt(D / 2) together.
     """
-    bound = expected_error(layout.matmul.dtype, layout.precision, platform, layout.matmul.k)
+    matmul = layout.matmul
+    bound = expected_error(matmul.dtype, layout.precision, platform, matmul.k, cancellation)
     if bound is None or layout.split != "contraction" or len(layout.devices) == 1:
         return bound
     return bound * (1 + math.sqrt(1 + len(layout.devices) / 2))

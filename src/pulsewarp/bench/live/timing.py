@@ -379,6 +379,11 @@ def _remarks_on_program(work: Work, proof: Proof, length: int, clock: str) -> tu
         found.append("The compiler made no matrix product of this but something simpler, as where k is 1.")
     elif proof.products != length:
         found.append(f"The compiled program makes {proof.products} products where {length} were asked for.")
+    elements = work.batch * work.matmul.m * work.matmul.n
+    if proof.elements is not None and proof.elements < elements:
+        found.append(
+            f"The compiled program makes only {proof.elements} of the {elements} elements of each product."
+        )
     if proof.changed:
         found.append(
             f"The compiler prepared {' and '.join(proof.changed)} once, before the chain; this time leaves "
