@@ -23,6 +23,7 @@ from pulsewarp.bench.comparison import COVERAGE, ComparedRow, Comparison
 from pulsewarp.bench.gaps import PARTS, Gap, GapPart, own_chip
 from pulsewarp.bench.measured_ceilings import MEASURED_HERE
 from pulsewarp.bench.measurement import Measurement, with_prefix
+from pulsewarp.bench.sharded_measurement import ShardedMeasurement
 from pulsewarp.bench.timeline import CATEGORIES, Event, Timeline
 from pulsewarp.chips import Chip
 from pulsewarp.matmul import Matmul
@@ -383,7 +384,7 @@ def ratios(compared: Comparison) -> go.Figure:
         x=centres,
         y=list(range(len(rows))),
         error_x=_bars(centres, low, high),
-        name=f"{second} over {first}, {COVERAGE:.0%} interval; open: no difference seen",
+        name=f"{second} over {first}, {COVERAGE:.0%} interval<br>open: no difference seen, or too few repeats",
         mode="markers",
         marker={
             "symbol": ["circle" if each else "circle-open" for each in settled],
@@ -408,6 +409,7 @@ def ratios(compared: Comparison) -> go.Figure:
         figure.add_annotation(
             {"x": 0, "xref": "paper", "xanchor": "left", "y": i, "yanchor": "bottom", "yshift": 7},
             text=f"{row.title}: {row.ratio:.3g}",
+            bgcolor=PAPER,
             showarrow=False,
         )
     figure.update_yaxes(range=[len(rows) - 0.4, -0.9])
@@ -685,6 +687,117 @@ def _add_events(
         ],
         hoverinfo="text",
     )
+
+
+@names_keywords
+def scaling(runs: Iterable[ShardedMeasurement]) -> go.Figure:
+    """Draw how much faster several devices work than one, beside the ideal, and what communication costs.
+
+    Work is operations in a second, so that strong and weak scaling stand on the same axis: ideal is as many
+    times the work of one device as there are devices.
+
+    Parameters
+    ----------
+    runs : iterable of ShardedMeasurement
+        What `bench.scaling` returned, of one split or of several. Each split needs a run on one device.
+
+    Returns
+    -------
+    go.Figure
+        The ideal, and for each split a line through what was measured, and marks for the same local products
+        without their exchange where that was measured.
+
+    Raises
+    ------
+    ValueError
+        No run, or a split without one on a single device.
+
+    Examples
+    --------
+    >>> from pulsewarp.bench.measurement import MeasuredDevice
+    >>> given = dict(
+    ...     matmul=Matmul(64, 64, 64, "fp32"), split="rows", gather=False, processes=1, collectives=(),
+    ...     device=MeasuredDevice("gpu", "Example GPU", None, 1, "Example CPU", 16), clock="call",
+    ...     precision="highest", precision_in_program="highest", products_per_repeat=1, compile_seconds=0.1,
+    ...     warmup_calls=3, relative_error=1e-7, error_rows=64, seed=0, versions={}, when="2026-12-01T12:00Z")
+    >>> one, two = (ShardedMeasurement(devices=d, seconds=(s,), **given) for d, s in ((1, 4e-4), (2, 2.5e-4)))
+    >>> ideal, measured = scaling([one, two]).data
+    >>> list(measured.x), list(measured.y)
+    ([1, 2], [1.0, 1.6])
+    """
+    remedy = "pass what bench.scaling returned"
+    listed = several("runs", runs, remedy)
+    groups: dict[tuple[object, ...], list[ShardedMeasurement]] = {}
+    for run in listed:
+        instance("A run", run, ShardedMeasurement, remedy)
+        key = (run.split, run.gather, run.device.label, run.origin, run.matmul.dtype, run.precision)
+        groups.setdefault(key, []).append(run)
+    if not groups:
+        raise ValueError(f"runs is empty; {remedy}.")
+    most = max(run.devices for run in listed)
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[1, most],
+        y=[1, most],
+        name="ideal",
+        mode="lines",
+        line={"color": MUTED, "dash": "dot", "width": 2},
+        hoverinfo="skip",
+    )
+    for group, style in zip(groups.values(), cycle(_STYLES), strict=False):
+        _add_scaling(figure, sorted(group, key=lambda run: run.devices), style)
+    counts = sorted({run.devices for run in listed})
+    figure.update_xaxes(title_text="Devices (log scale)", type="log", tickvals=counts, ticktext=counts)
+    figure.update_yaxes(title_text="Work in a second, times one device (log scale)", title_standoff=14)
+    lowest = min(float(value) for trace in figure.data for value in trace.y)
+    ticks = [2.0**power for power in range(int(np.floor(np.log2(lowest))), most.bit_length() + 1)]
+    figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
+    sentences = ["Percentages: what the exchange adds, as a part of the time; none where there is none."]
+    if any(run.origin == "recorded" for run in listed):
+        sentences.append("Open marks are recorded runs.")
+    one_cpu = {note for run in listed for note in run.notes if "not what it gains" in note and run.devices == most}
+    return _laid_out(figure, "Scaling", " ".join([*sentences, *sorted(one_cpu)]), plot_height=340)
+
+
+def _add_scaling(figure: go.Figure, runs: Sequence[ShardedMeasurement], style: tuple[str, str, str]) -> None:
+    color, dash, mark = style
+    first = runs[0]
+    if first.devices != 1:
+        raise ValueError(
+            f"The runs split by {first.split} begin at {first.devices} devices, but one device is what they are "
+            "compared with; add 1 to counts in bench.scaling."
+        )
+    name = f"{first.split}{', gathered' if first.gather else ''}: {first.device.label}, {first.origin}"
+    shape = mark if first.origin == "live" else f"{mark}-open"
+    shares = [run.communication_share for run in runs]
+    figure.add_scatter(
+        x=[run.devices for run in runs],
+        y=[run.flops_per_second / first.flops_per_second for run in runs],
+        name=name,
+        mode="lines+markers+text",
+        text=["" if not share else f"  {share:.0%}" for share in shares],
+        textposition="middle right",
+        textfont={"color": INK, "size": 12},
+        line={"color": color, "dash": dash, "width": 2},
+        marker={"color": color, "symbol": shape, "size": 9},
+        hovertext=[_wrapped([run.title, *run.facts, f"median {with_prefix(run.median, 's')}"]) for run in runs],
+        hoverinfo="text",
+    )
+    alone = [run for run in runs if run.local_seconds]
+    if alone:
+        figure.add_scatter(
+            x=[run.devices for run in alone],
+            y=[run.flops / float(np.median(run.local_seconds)) / first.flops_per_second for run in alone],
+            name=f"{first.split}: the same local products without the exchange",
+            mode="markers",
+            marker={"color": color, "symbol": "line-ew-open", "size": 14, "line": {"width": 2, "color": color}},
+            hovertext=[
+                f"{counted(run.devices, 'device')}: {with_prefix(float(np.median(run.local_seconds)), 's')} "
+                "without the exchange"
+                for run in alone
+            ],
+            hoverinfo="text",
+        )
 
 
 def _busy(run: simt.WarpTrace, per_warp: int) -> float:
