@@ -24,7 +24,7 @@ def check_products() -> None:
         name: [
             (
                 each.operation.name,
-                [outer.name for outer in each.inside],
+                *(outer.name for outer in each.inside),
                 each.run_by,
                 each.operation.precision,
             )

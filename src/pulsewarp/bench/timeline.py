@@ -489,11 +489,11 @@ def _bounded(
 ) -> tuple[list[_Span], dict[tuple[Any, Any], tuple[str, str]]]:
     """Return the spans to keep, in order, and the lanes that are left, with their (name, process)."""
 
-    def weight(key: tuple[Any, Any]) -> tuple[bool, float]:
+    def weight(key: tuple[Any, Any]) -> tuple[bool, float, float]:
         spans = lanes[key]
-        return any(span.category == "call" for span in spans), sum(
-            span.seconds for span in spans if span.category in WORK or span.category == "call"
-        )
+        work = sum(span.seconds for span in spans if span.category in WORK)
+        marked = any(span.category == "call" for span in spans)
+        return marked, work, max(span.seconds for span in spans)
 
     ranked = sorted(lanes, key=weight, reverse=True)[:_MOST_LANES]
     candidates = [span for key in ranked for span in lanes[key]]
