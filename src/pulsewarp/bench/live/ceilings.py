@@ -18,7 +18,15 @@ from pulsewarp import chips
 from pulsewarp._checks import choice, names_keywords, positive_number, several, whole_number
 from pulsewarp.bench import card, host
 from pulsewarp.bench.kernel_measurement import KernelMeasurement
-from pulsewarp.bench.live._clock import MOST_REPEATS, call_once, compile_for, repeat_calls, warm_up
+from pulsewarp.bench.live._clock import (
+    MOST_REPEATS,
+    Interrupted,
+    call_once,
+    compile_for,
+    repeat_calls,
+    unsteady,
+    warm_up,
+)
 from pulsewarp.bench.live._dtypes import JAX_NAMES, catalogue_dtype
 from pulsewarp.bench.live._observe import devices, import_jax, no_device, remember
 from pulsewarp.bench.live.timing import time_matmul
@@ -156,7 +164,8 @@ def ceilings(dtypes: Iterable[str] | None = None, *, budget_seconds: float = 6.0
     """Measure what the first device JAX lists reaches: products by dtype, and memory bandwidth.
 
     For a CPU this is the only roof there is; for a chip of the catalogue it shows how much of the published
-    one can be had. The result is kept, and the device card of this process shows it from then on.
+    one can be had. The result is kept, and the device card of this process shows it from then on, also what
+    was measured before an interrupt.
 
     Square products grow until the time for their dtype is spent; the best median is kept. Bandwidth is
     the better of a triad and an update. float32 is timed at the highest precision.
@@ -191,11 +200,18 @@ def ceilings(dtypes: Iterable[str] | None = None, *, budget_seconds: float = 6.0
         raise ValueError('dtypes is empty, but at least one is needed; write ["float32"].')
     budget = positive_number("budget_seconds", budget_seconds)
     share = budget / (len(wanted) + 2)
-    copies = tuple(bandwidth(name, budget_seconds=share / 2) for name in ("triad", "update"))
-    sides = _SIDES.get(copies[0].device.platform, _OTHER_SIDES)
-    products = tuple(_fastest_product(dtype, sides, share) for dtype in wanted)
-    found = Ceilings(products, copies)
-    remember(found)
+    copies: list[KernelMeasurement] = []
+    products: list[Measurement] = []
+    try:
+        for operation in ("triad", "update"):
+            copies.append(bandwidth(operation, budget_seconds=share / 2))
+        sides = _SIDES.get(copies[0].device.platform, _OTHER_SIDES)
+        for dtype in wanted:
+            products.append(_fastest_product(dtype, sides, share))
+    finally:  # an interrupt or a device that fails loses nothing that was measured
+        if copies:
+            found = Ceilings(tuple(products), tuple(copies))
+            remember(found)
     return found
 
 
@@ -248,7 +264,10 @@ def _time(
     one = min(call_once(jax, state, ())[0] for _ in range(2))
     state.length = max(2, math.ceil(_CALL_SECONDS.get(seen.platform or "", 0.02) / one))
     warm = warm_up(jax, state, ())
-    seconds, _ = repeat_calls(jax, state, (), repeats, budget)
+    try:
+        seconds, _ = repeat_calls(jax, state, (), repeats, budget)
+    except Interrupted:
+        raise KeyboardInterrupt from None  # the arrays may be gone, so nothing can be checked
     return KernelMeasurement(
         name=operation,
         size=size,
@@ -268,7 +287,7 @@ def _time(
         compilations=0,  # compiled ahead: a call cannot compile
         versions=seen.versions,
         when=datetime.now(UTC).isoformat(timespec="seconds"),
-        notes=tuple(_notes(size * BYTES[dtype], cache, state.text, size)),
+        notes=(*_notes(size * BYTES[dtype], cache, state.text, size), *unsteady(seconds)),
     )
 
 
