@@ -384,7 +384,7 @@ def ratios(compared: Comparison) -> go.Figure:
         x=centres,
         y=list(range(len(rows))),
         error_x=_bars(centres, low, high),
-        name=f"{second} over {first}, {COVERAGE:.0%} interval<br>open: no difference seen, or too few repeats",
+        name=f"{second} over {first}, {COVERAGE:.0%} interval<br>open: no difference seen, or few repeats",
         mode="markers",
         marker={
             "symbol": ["circle" if each else "circle-open" for each in settled],
@@ -745,9 +745,10 @@ def scaling(runs: Iterable[ShardedMeasurement]) -> go.Figure:
         hoverinfo="skip",
     )
     for group, style in zip(groups.values(), cycle(_STYLES), strict=False):
-        _add_scaling(figure, sorted(group, key=lambda run: run.devices), style)
+        _add_scaling(figure, sorted(group, key=lambda run: run.devices), style, alone=len(groups) == 1)
     counts = sorted({run.devices for run in listed})
     figure.update_xaxes(title_text="Devices (log scale)", type="log", tickvals=counts, ticktext=counts)
+    figure.update_xaxes(range=[np.log10(0.9), np.log10(1.9 * most)])  # room for the last percentages
     figure.update_yaxes(title_text="Work in a second, times one device (log scale)", title_standoff=14)
     lowest = min(float(value) for trace in figure.data for value in trace.y)
     ticks = [2.0**power for power in range(int(np.floor(np.log2(lowest))), most.bit_length() + 1)]
@@ -755,46 +756,59 @@ def scaling(runs: Iterable[ShardedMeasurement]) -> go.Figure:
     sentences = ["Percentages: what the exchange adds, as a part of the time; none where there is none."]
     if any(run.origin == "recorded" for run in listed):
         sentences.append("Open marks are recorded runs.")
-    one_cpu = {note for run in listed for note in run.notes if "not what it gains" in note and run.devices == most}
-    return _laid_out(figure, "Scaling", " ".join([*sentences, *sorted(one_cpu)]), plot_height=340)
+    if any(run.is_one_cpu for run in listed):
+        sentences.append(
+            "The devices are parts of one CPU and share its cores, so no gain is to be expected."
+        )
+    return _laid_out(figure, "Scaling", " ".join(sentences), plot_height=340)
 
 
-def _add_scaling(figure: go.Figure, runs: Sequence[ShardedMeasurement], style: tuple[str, str, str]) -> None:
+def _add_scaling(
+    figure: go.Figure, runs: Sequence[ShardedMeasurement], style: tuple[str, str, str], alone: bool
+) -> None:
+    """Draw runs of one split; its percentages stand beside each mark where it is `alone`, else at the last."""
     color, dash, mark = style
     first = runs[0]
     if first.devices != 1:
         raise ValueError(
-            f"The runs split by {first.split} begin at {first.devices} devices, but one device is what they are "
-            "compared with; add 1 to counts in bench.scaling."
+            f"The runs split by {first.split} begin at {first.devices} devices, but one device is what they "
+            "are compared with; add 1 to counts in bench.scaling."
         )
-    name = f"{first.split}{', gathered' if first.gather else ''}: {first.device.label}, {first.origin}"
+    what = f"{first.split}{', gathered' if first.gather else ''}"
     shape = mark if first.origin == "live" else f"{mark}-open"
-    shares = [run.communication_share for run in runs]
+    shares = [run.communication_share if alone or run is runs[-1] else None for run in runs]
     figure.add_scatter(
         x=[run.devices for run in runs],
         y=[run.flops_per_second / first.flops_per_second for run in runs],
-        name=name,
+        name=f"{what}<br>{first.device.label}, {first.origin}",
         mode="lines+markers+text",
         text=["" if not share else f"  {share:.0%}" for share in shares],
         textposition="middle right",
         textfont={"color": INK, "size": 12},
         line={"color": color, "dash": dash, "width": 2},
         marker={"color": color, "symbol": shape, "size": 9},
-        hovertext=[_wrapped([run.title, *run.facts, f"median {with_prefix(run.median, 's')}"]) for run in runs],
+        hovertext=[
+            _wrapped([run.title, *run.facts, f"median {with_prefix(run.median, 's')}"]) for run in runs
+        ],
         hoverinfo="text",
     )
-    alone = [run for run in runs if run.local_seconds]
-    if alone:
+    without = [run for run in runs if run.local_seconds]
+    if without:
         figure.add_scatter(
-            x=[run.devices for run in alone],
-            y=[run.flops / float(np.median(run.local_seconds)) / first.flops_per_second for run in alone],
-            name=f"{first.split}: the same local products without the exchange",
+            x=[run.devices for run in without],
+            y=[run.flops / float(np.median(run.local_seconds)) / first.flops_per_second for run in without],
+            name=f"{what}: without the exchange",
             mode="markers",
-            marker={"color": color, "symbol": "line-ew-open", "size": 14, "line": {"width": 2, "color": color}},
+            marker={
+                "color": color,
+                "symbol": "line-ew-open",
+                "size": 14,
+                "line": {"width": 2, "color": color},
+            },
             hovertext=[
                 f"{counted(run.devices, 'device')}: {with_prefix(float(np.median(run.local_seconds)), 's')} "
                 "without the exchange"
-                for run in alone
+                for run in without
             ],
             hoverinfo="text",
         )

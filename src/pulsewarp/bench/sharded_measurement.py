@@ -169,6 +169,11 @@ class ShardedMeasurement(Timed, kind="sharded"):
         return None if added is None else added / self.median
 
     @property
+    def is_one_cpu(self) -> bool:
+        """Whether a process had several devices that are parts of one CPU, which share its cores."""
+        return self.device.platform == "cpu" and self.devices > self.processes
+
+    @property
     def title(self) -> str:
         """The product, and how it is split."""
         over = f"{self.split} over {counted(self.devices, 'device')}"
