@@ -766,7 +766,7 @@ def scaling(runs: Iterable[ShardedMeasurement]) -> go.Figure:
 def _add_scaling(
     figure: go.Figure, runs: Sequence[ShardedMeasurement], style: tuple[str, str, str], alone: bool
 ) -> None:
-    """Draw runs of one split; its percentages stand beside each mark where it is `alone`, else at the last."""
+    """Draw runs of one split; percentages stand beside each mark where it is `alone`, else at the last."""
     color, dash, mark = style
     first = runs[0]
     if first.devices != 1:
