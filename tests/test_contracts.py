@@ -243,6 +243,8 @@ def results() -> dict[str, object]:
         "traffic": ledger.levels(array, "int8").traffic[0],
         "warp ledger": ledger.warp(warps),
         "measurement": bench.recorded()[0],
+        "gap": bench.explain(bench.recorded()[0]),
+        "gaps": bench.explain_all(bench.recorded()),
         "device": bench.recorded()[0].device,
         "workload": workload,
         "advice": advice,
