@@ -214,6 +214,7 @@ def test_every_finding_is_among_the_reasons_in_order_and_with_its_source(workloa
             assert reason.source is not None and reason.source.date
 
 
+@pytest.mark.exhaustive
 @few
 @given(trainings(), st.floats(1, 20))
 def test_dearer_gpus_never_turn_a_verdict_towards_gpus(workload: Workload, factor: float) -> None:
@@ -222,6 +223,7 @@ def test_dearer_gpus_never_turn_a_verdict_towards_gpus(workload: Workload, facto
         assert TOWARDS_GPU[then] <= TOWARDS_GPU[now]
 
 
+@pytest.mark.exhaustive
 @few
 @given(trainings(), st.floats(1, 20))
 def test_dearer_tpus_never_turn_a_verdict_towards_tpus(workload: Workload, factor: float) -> None:
@@ -236,6 +238,7 @@ def test_more_memory_never_needs_more_chips(needed: float, memory: float, factor
     assert smallest_count(needed * factor, memory) >= smallest_count(needed, memory)
 
 
+@pytest.mark.exhaustive
 @few
 @given(trainings(), st.sampled_from(["h100_sxm", "tpu_v5p", "b200"]), st.floats(0.1, 10))
 def test_a_price_changes_only_what_depends_on_it(workload: Workload, chip: str, factor: float) -> None:
@@ -280,6 +283,7 @@ def check_flips(workload: Workload) -> int:
     return len(words)
 
 
+@pytest.mark.exhaustive
 def test_flips_hold_when_asked_again(scenarios: list[dict[str, Any]]) -> None:
     flips = sum(check_flips(Workload.from_dict(s["workload"])) for s in scenarios[::3])
     assert flips > 50

@@ -30,6 +30,7 @@ print(one.results["y"].tolist(), one.results["out"].tolist(), x.tolist())
 """
 
 
+@pytest.mark.exhaustive
 def test_the_same_function_gives_the_same_numbers_where_numba_can_run_it() -> None:
     pytest.importorskip("numba", reason="Numba is in the test group; here it is not installed")
     done = subprocess.run(

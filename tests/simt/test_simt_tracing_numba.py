@@ -24,6 +24,7 @@ from pulsewarp import simt
 from pulsewarp.simt import cuda
 from pulsewarp.simt.tracing import _values
 
+pytestmark = pytest.mark.exhaustive
 needs_numba = pytest.mark.skipif(
     importlib.util.find_spec("numba") is None or importlib.util.find_spec("numba.cuda") is None,
     reason="Numba with its CUDA simulator is in the group test, not in this environment",
