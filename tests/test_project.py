@@ -135,7 +135,7 @@ def test_a_page_that_names_what_is_gone_would_be_seen() -> None:
 def test_the_readme_shows_commands_that_parse() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = [line.partition("#")[0].split() for line in text.splitlines() if line.startswith("pulsewarp ")]
-    assert {words[1] for words in shown} == {"doctor", "bench", "advise", "export"}
+    assert {words[1] for words in shown} == {"doctor", "bench", "compare", "advise", "export"}
     for words in shown:
         options = _build_parser().parse_all(words[1:])
         assert options.command == words[1]

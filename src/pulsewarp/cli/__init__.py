@@ -1,4 +1,4 @@
-"""The command ``pulsewarp``: doctor, bench, advise, export.
+"""The command ``pulsewarp``: doctor, bench, compare, advise, export.
 
 Bad input ends with status 2 and one sentence on stderr, never with a traceback.
 """
@@ -6,12 +6,15 @@ Bad input ends with status 2 and one sentence on stderr, never with a traceback.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import html
 import importlib.metadata
 import json
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -130,23 +133,53 @@ def _browser() -> str:
 
 def _bench(options: argparse.Namespace) -> None:
     from pulsewarp import bench
+    from pulsewarp.bench.measurement import dumps
 
     if options.out is not None:
         _check_folder(options.out)  # before minutes of measuring, not after
-    runs = bench.sweep(
-        options.size,
-        dtype=options.dtype,
-        precision=options.precision,
-        repeats=options.repeats,
-        clock=options.clock,
-        progress=print,
-    )
-    if options.out is not None:
-        if not runs:
-            raise RuntimeError(
-                f"Nothing was measured, so {options.out} is left as it was; try smaller sizes."
-            )
+    with _warnings_as_sentences(options.parser.prog):
+        runs = bench.sweep(
+            options.sweep or options.size or options.shape,
+            dtype=options.dtype,
+            precision=options.precision,
+            repeats=options.repeats,
+            clock=options.clock,
+            budget_seconds=options.budget,
+            memory_bytes=None if options.memory is None else options.memory * 2**20,
+            progress=print,
+            out=options.out,
+        )
+    if options.out is None:
+        return
+    if not runs:
+        raise RuntimeError(f"Nothing was measured, so {options.out} is left as it was; try smaller sizes.")
+    try:
         print(f"wrote {bench.save(options.out, runs)}")
+    except OSError as error:
+        print(dumps(runs), end="")
+        raise OSError(
+            f"{options.out} could not be written ({error.strerror or error}); its content stands above."
+        ) from error
+
+
+@contextlib.contextmanager
+def _warnings_as_sentences(prog: str) -> Iterator[None]:
+    """Let a warning stand on stderr without the file, the line and the code that gave it."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: f"{prog}: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+def _shape(words: str) -> tuple[int, int, int]:
+    """Read a product such as 128x4096x4096."""
+    parts = words.lower().split("x")
+    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"{words!r} is no product; write m, k and n as 128x4096x4096.")
+    m, k, n = map(int, parts)
+    return m, k, n
 
 
 def _check_folder(path: Path) -> None:
@@ -155,6 +188,55 @@ def _check_folder(path: Path) -> None:
         raise ValueError(f"There is no folder {folder} to write {path.name} into; make it first.")
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file in it.")
+
+
+# --- compare -----------------------------------------------------------------------------------------------
+
+
+def _compare(options: argparse.Namespace) -> None:
+    from pulsewarp import bench
+
+    if options.html is not None:
+        _check_folder(options.html)
+    paths = (options.first, options.second)
+    first, second = (bench.load(path) for path in paths)
+    for path, runs in zip(paths, (first, second), strict=True):
+        if not runs:
+            raise ValueError(f"{path} holds no measurements, so there is nothing to compare.")
+    alike = options.first.name == options.second.name
+    names = tuple(str(path) if alike else path.name for path in paths)
+    compared = bench.compare(first, second, names=(names[0], names[1]))
+    print(json.dumps(compared.to_dict(), indent=1, allow_nan=False) if options.json else compared)
+    if options.html is not None:
+        written = write_text_atomically(options.html, _comparison_page(compared))
+        print(f"wrote {written}", file=sys.stderr if options.json else sys.stdout)
+
+
+def _comparison_page(compared: Any) -> str:
+    """Return figure and table as one HTML page that needs no network."""
+    from pulsewarp import figures
+
+    figure = figures.ratios(compared).to_html(full_html=False, include_plotlyjs=True)
+    first, second = (html.escape(name) for name in compared.names)
+    return _COMPARISON.format(first=first, second=second, figure=figure, table=html.escape(str(compared)))
+
+
+_COMPARISON = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{second} against {first}</title>
+<link rel="icon" href="data:,">
+</head>
+<body style="margin: 0 auto; max-width: 60rem; padding: 0 0.5rem; background: #ffffff; color: #1d2733">
+<main>
+{figure}
+<pre tabindex="0" style="overflow-x: auto; padding: 1rem; font-size: 13px">{table}</pre>
+</main>
+</body>
+</html>
+"""
 
 
 # --- advise ------------------------------------------------------------------------------------------------
@@ -286,6 +368,7 @@ def _build_parser() -> _Parser:
     )
     _add_doctor(commands)
     _add_bench(commands)
+    _add_compare(commands)
     _add_advise(commands)
     _add_export(commands)
     return parser
@@ -326,16 +409,51 @@ def _add_bench(commands: Any) -> None:
         "bench",
         _bench,
         "time matrix products on the first device that JAX lists",
-        "pulsewarp bench --size 256 1024 --dtype float32 --out runs.json",
+        "pulsewarp bench --sweep thin --dtype float32 bfloat16 --out runs.json",
     )
-    parser.add_argument("--size", type=int, nargs="+", metavar="N", help="sides of square products")
-    parser.add_argument("--dtype", default="float32", help="float32, bfloat16, float16 or int8 (float32)")
-    parser.add_argument("--precision", help="default, high or highest (JAX's own setting)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--size", type=int, nargs="+", metavar="N", help="sides of square products")
+    what.add_argument(
+        "--shape", type=_shape, nargs="+", metavar="MxKxN", help="products, such as 1x4096x4096"
+    )
+    what.add_argument(
+        "--sweep",
+        metavar="NAME",
+        help="square, thin, staircase, dtypes, or a model's products, such as llama-3.1-8b (square)",
+    )
+    parser.add_argument("--dtype", nargs="+", help="float32, bfloat16, float16, int8 and others (float32)")
+    parser.add_argument("--precision", nargs="+", help="default, high or highest (JAX's own setting)")
     parser.add_argument("--clock", default="device", help="device or call: which time is taken (device)")
     parser.add_argument(
         "--repeats", type=int, metavar="N", help="repeats to keep (as many as a second allows)"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the measurements as JSON")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="begin no product after this time (60)",
+    )
+    parser.add_argument("--memory", type=int, metavar="MIB", help="leave out products that take more")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the measurements as JSON, anew after each"
+    )
+
+
+def _add_compare(commands: Any) -> None:
+    parser = _add(
+        commands,
+        "compare",
+        _compare,
+        "hold one file of measurements against another",
+        "pulsewarp compare before.json after.json --html ratios.html",
+    )
+    parser.add_argument("first", type=Path, metavar="a.json", help="what is held against")
+    parser.add_argument("second", type=Path, metavar="b.json", help="what is compared with it")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="write figure and table as a page that needs no network"
+    )
 
 
 def _add_advise(commands: Any) -> None:
