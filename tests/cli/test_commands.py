@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -164,6 +167,31 @@ def test_doctor_shows_the_card_the_versions_and_the_browser(
     assert said.startswith(str(bench.devices()).splitlines()[0])
     for word in ("anywidget", "ipywidgets", "plotly", "Browser:   none on the search path"):
         assert word in said
+
+
+def test_doctor_measures_only_when_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[bool] = []
+    monkeypatch.setattr(bench, "ceilings", lambda: measured.append(True), raising=False)
+    assert main(["doctor"]) == 0 and measured == []
+    assert main(["doctor", "--measure"]) == 0 and measured == [True]
+    capsys.readouterr()
+
+
+def test_doctor_says_whether_energy_can_be_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pulsewarp.bench import host, nvml
+
+    plain = host.Host(python="3.13.0", cpu_model="Example CPU", cores=2)
+    monkeypatch.setattr(host, "look", lambda: plain)
+    assert cli._energy() == "not measurable here: this machine shows no NVIDIA GPU."
+    monkeypatch.setattr(host, "look", lambda: dataclasses.replace(plain, device_files=("/dev/nvidia0",)))
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert "nvidia-ml-py is not installed" in cli._energy()
+    monkeypatch.setattr(nvml, "open_library", lambda: SimpleNamespace(close=lambda: None))
+    assert cli._energy() == "measurable: bench.energy_of_matmul(m, k, n)"
 
 
 def test_doctor_works_without_jax(
