@@ -13,6 +13,7 @@ import pytest
 
 import pulsewarp
 from pulsewarp import bench, chips, guide, ledger, lesson, numerics, roofline, simt, systolic, widgets
+from pulsewarp.bench.timeline import build_timeline
 from pulsewarp.matmul import Matmul
 
 DATAFLOWS = ("ws", "os", "is")
@@ -163,6 +164,21 @@ def test_time_matmul(clock: str) -> None:
 # --- what every result promises ----------------------------------------------------------------------------
 
 
+HLO = """ENTRY %main (a: f32[8,16], b: f32[16,4]) -> f32[8,4] {
+  %a = f32[8,16]{1,0} parameter(0)
+  %b = f32[16,4]{1,0} parameter(1)
+  ROOT %dot.1 = f32[8,4]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+SPANS = [
+    {"ph": "X", "pid": 1, "tid": 2, "ts": 10 * i, "dur": 6, "name": "f", "args": {"hlo_op": "f"}}
+    for i in range(2000)
+]
+
+
+DAY = "2026-12-01T12:00:00+00:00"
+
+
 def results() -> dict[str, object]:
     """Return one result of every public type, large enough that a careless repr would be long."""
     big = np.ones((64, 64), np.int8)
@@ -242,10 +258,28 @@ def results() -> dict[str, object]:
         "reuse": ledger.energy(ledger.levels(array, "int8")).reuse,
         "traffic": ledger.levels(array, "int8").traffic[0],
         "warp ledger": ledger.warp(warps),
+        "program": bench.read_program(HLO),
+        "operation": bench.read_program(HLO).steps[0],
+        "computation": bench.read_program(HLO).entry,
+        "product of a program": bench.read_program(HLO).products[0],
+        "compiled program": bench.CompiledProgram(bench.read_program(HLO), "cpu", 1024.0, None),
+        "timeline": build_timeline(SPANS),
+        "lane": build_timeline(SPANS).lanes[0],
+        "event": build_timeline(SPANS).events[0],
+        "total": build_timeline(SPANS).totals[0],
+        "idle": build_timeline(SPANS).lanes[0].idle[0],
         "measurement": bench.recorded()[0],
+        "compared runs": bench.compare(bench.recorded(), bench.recorded()[:2]),
+        "compared row": bench.compare(bench.recorded(), bench.recorded()[:2]).rows[0],
+        "shape": bench.shapes.Shape(2, 3, 4, "scores", batch=8),
+        "shapes of a model": bench.shapes.resnet("resnet-18"),
         "gap": bench.explain(bench.recorded()[0]),
         "gaps": bench.explain_all(bench.recorded()),
         "device": bench.recorded()[0].device,
+        "ceilings": bench.Ceilings((bench.recorded()[0],), ()),
+        "measured chip": bench.Ceilings((bench.recorded()[0],), ()).as_chip(),
+        "energy of work": bench.Energy("a product", "NVIDIA L4", 210.0, 3.0, 100, 2000, 14.0, "counter", DAY),
+        "no energy": bench.NotMeasurable("this is a test."),
         "workload": workload,
         "advice": advice,
         "comparison": guide.compare(workload),

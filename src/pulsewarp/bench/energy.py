@@ -60,6 +60,11 @@ class Energy:
     notes : tuple of str
         Sentences that belong beside the number.
 
+    Raises
+    ------
+    ValueError
+        When a number cannot be true.
+
     Examples
     --------
     >>> run = Energy("1024 x 1024 x 1024 bf16", "NVIDIA L4", joules=210.0, seconds=3.0, products=100_000,
@@ -79,6 +84,13 @@ class Energy:
     method: str
     when: str
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("joules", "seconds", "idle_watts"):
+            positive_number(name, getattr(self, name), zero=name == "idle_watts")
+        whole_number("products", self.products)
+        if self.flops_per_product is not None:
+            whole_number("flops_per_product", self.flops_per_product)
 
     @property
     def joules_per_product(self) -> float:
@@ -176,6 +188,8 @@ def measure_energy(
 
     Raises
     ------
+    TypeError
+        `work` is no function.
     ValueError
         A number out of range.
 
@@ -184,6 +198,8 @@ def measure_energy(
     >>> print(measure_energy(lambda: None, variables={"CUDA_VISIBLE_DEVICES": "-1"}))
     Energy is not measurable here: CUDA_VISIBLE_DEVICES hides every NVIDIA GPU.
     """
+    if not callable(work):
+        raise TypeError(f"work is {work!r}, but must be a function that does the work; write lambda: f(x).")
     products_per_call = whole_number("products_per_call", products_per_call)
     seconds, idle_seconds = positive_number("seconds", seconds), positive_number("idle_seconds", idle_seconds)
     if seconds < 1:
