@@ -21,7 +21,9 @@ W. A. Larsen, "Variations of box plots", 1978, is 1.57 times it (recalled, not r
 """
 
 CHAIN_SECONDS = 0.02  # a chain this long spreads a dispatch of 50 us to a quarter of a percent
-LONGEST_CHAIN = 20_000
+LONGEST_CHAIN = 100_000
+DISPATCHES = 100  # a chain lasts as long as so many calls of next to nothing
+LOOKS = 5
 
 now = time.perf_counter  # by a name of this module's own, so that a test can have another clock
 
@@ -94,8 +96,11 @@ def lengthen(
     estimate: float,
     arguments: tuple[Any, ...],
     least: int = 2,
+    dispatch: float = 0.0,
 ) -> Chain:
-    """Compile `chain_of` so many links that one call lasts about `CHAIN_SECONDS`, and warm it up.
+    """Compile `chain_of` so many links that one call is long beside its dispatch, and warm it up.
+
+    It lasts about `CHAIN_SECONDS`, longer where a dispatch takes more than a hundredth of that.
 
     Parameters
     ----------
@@ -109,17 +114,20 @@ def lengthen(
         Of the chain.
     least : int
         Links that it has at least.
+    dispatch : float
+        Seconds that a call of next to nothing takes.
 
     Returns
     -------
     Chain
         From `least` to `LONGEST_CHAIN` links.
     """
-    for _ in range(2):  # a call's dispatch hides how fast a small link is: look twice
-        length = min(LONGEST_CHAIN, max(least, math.ceil(CHAIN_SECONDS / estimate)))
+    wanted = max(CHAIN_SECONDS, DISPATCHES * dispatch)
+    for _ in range(LOOKS):  # a call's dispatch hides how fast a small link is: look again
+        length = min(LONGEST_CHAIN, max(least, math.ceil(wanted / estimate)))
         program, compile_seconds, text = compile_for(jax, chain_of(length), arguments)
         warm = warm_up(jax, program, arguments)
-        if min(warm) > CHAIN_SECONDS / 2 or length == LONGEST_CHAIN:
+        if min(warm) > wanted / 2 or length == LONGEST_CHAIN:
             break
         estimate = min(warm) / length
     return Chain(length, program, compile_seconds, text, warm)

@@ -108,4 +108,10 @@ def _changed(text: str) -> tuple[str, ...] | None:
         return None
     state = re.sub(r"/\*.*?\*/", "", loop[1])
     carried = re.findall(r"\w+\[[\d,]*\](?:\{[^}]*\})?", state)
-    return tuple((Counter(given) - Counter(carried)).elements())
+    found = []
+    for form, count in Counter(given).items():
+        # The result may have the type and sizes of a factor; then it is one more of them.
+        alike = [each for each in carried if each.partition("{")[0] == form.partition("{")[0]]
+        if alike.count(form) < max(count, len(alike)):
+            found.append(form)
+    return tuple(found)

@@ -109,10 +109,11 @@ def time_matmul(
     ``clock="call"`` times one call as a Python loop sees it, dispatch included.
     ``clock="device"`` times a chain of products inside one compiled call and divides by their
     number. One element of each result (of each of a batch) is written into a factor of the next product,
-    so that none can be hoisted, dropped or overlapped; the chain lasts at least about 20 ms, so that
-    the one dispatch weighs under one percent. The compiled program is read: where the compiler prepares
-    a factor before the chain, such as by widening it, elements are written into both, so that each
-    product pays for it; where it does so all the same, a note says it.
+    so that none can be hoisted, dropped or overlapped; the chain lasts about 20 ms, or as long as a
+    hundred calls of next to nothing where that is more, so that the one dispatch weighs one percent at
+    most. The compiled program is read: where the compiler prepares a factor before the chain, such as by
+    widening it, elements are written into both, so that each product pays for it; where it does so all the
+    same, a note says it.
 
     A note stands beside the number wherever it may mislead: an error above what is expected, a run that
     drifts or scatters, factors that the device widens first, a rate above the chip's published peak, a CPU
@@ -188,8 +189,8 @@ def time_matmul(
     _fits(matmul, seen, batch)
     work = Work(matmul, stored_dtype(dtype), batch, transposed, precision or precision_setting(jax))
     try:
-        _ask(jax, work.stored, seen.platform, seen.kind or seen.platform)
-        return _time(jax, work, seen, repeats, clock, seed, budget_seconds)
+        dispatch = _ask(jax, work.stored, seen.platform, seen.kind or seen.platform)
+        return _time(jax, work, seen, repeats, clock, seed, budget_seconds, dispatch)
     except Exception as error:
         # JAX's error class has moved between versions; XLA's status code in the text has not.
         if "RESOURCE_EXHAUSTED" not in str(error):
@@ -201,15 +202,19 @@ def time_matmul(
 
 
 @functools.cache
-def _ask(jax: ModuleType, stored: str, platform: str, kind: str) -> None:
-    """Compile and check a small product, and refuse a type that the device does not multiply."""
+def _ask(jax: ModuleType, stored: str, platform: str, kind: str) -> float:
+    """Compile and check a small product, and refuse a type that the device does not multiply.
+
+    Returns the seconds of a call of it, which are those of the dispatch for the most part.
+    """
     side = _PROBE_SIDE
     work = Work(Matmul(side, side, side, catalogue_dtype(stored)), stored, precision="highest")
     instead = "use dtype='bfloat16'" if stored != "bfloat16" else "use dtype='float32'"
     try:
         a, b = _factors(jax, work, seed=0)
         program, _, text = compile_for(jax, single_of(jax, work), (a, b))
-        result = np.asarray(program(a, b))
+        arguments = jax.block_until_ready(jax.device_put((a, b), jax.local_devices()[0]))
+        result = np.asarray(program(*arguments))
     except Exception as error:
         if "RESOURCE_EXHAUSTED" in str(error):
             raise
@@ -228,6 +233,7 @@ def _ask(jax: ModuleType, stored: str, platform: str, kind: str) -> None:
             f"The {kind} has no products of {stored}: its compiler turns factors into {multiplied} first, so "
             f"the time would be that of {multiplied} and of turning them; {instead}."
         )
+    return min(call_once(jax, program, arguments)[0] for _ in range(5))
 
 
 def _time(
@@ -238,13 +244,14 @@ def _time(
     clock: str,
     seed: int,
     budget_seconds: float,
+    dispatch: float,
 ) -> Measurement:
     a, b = _factors(jax, work, seed)
     on_device = jax.block_until_ready(jax.device_put((a, b), jax.local_devices()[0]))
     program, compile_seconds, text = compile_for(jax, single_of(jax, work), on_device)
     if clock == "device":
         estimate = min(call_once(jax, program, on_device)[0] for _ in range(2))
-        writes, timed = _long_chain(jax, work, seen.platform or "", estimate, on_device)
+        writes, timed = _long_chain(jax, work, seen.platform or "", estimate, on_device, dispatch)
     else:
         writes = ""
         timed = Chain(1, program, compile_seconds, text, warm_up(jax, program, on_device))
@@ -261,13 +268,19 @@ def _time(
 
 
 def _long_chain(
-    jax: ModuleType, work: Work, platform: str, estimate: float, arguments: tuple[Any, Any]
+    jax: ModuleType,
+    work: Work,
+    platform: str,
+    estimate: float,
+    arguments: tuple[Any, Any],
+    dispatch: float,
 ) -> tuple[str, Chain]:
     """Return a chain that is long enough and prepares no factor beforehand, and what it writes into."""
     writes = work.smaller
     for _ in range(2):
         least = _least_links(work, platform, writes, estimate)
-        timed = lengthen(jax, functools.partial(chain_of, jax, work, writes), estimate, arguments, least)
+        links = functools.partial(chain_of, jax, work, writes)
+        timed = lengthen(jax, links, estimate, arguments, least, dispatch)
         if writes == "ab" or not examine(timed.text).changed:
             break
         # A factor that stays the same was prepared once, before the loop: change it at each step too.

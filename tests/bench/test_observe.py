@@ -1,0 +1,32 @@
+"""What JAX says of the devices that are here, and of one that tells little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulsewarp import bench
+from pulsewarp.bench import card
+from pulsewarp.bench.live import _observe
+
+jax: Any = pytest.importorskip("jax", reason="JAX is optional; without it there is nothing to ask")
+
+
+class FakeDevice:
+    platform = "cuda"
+    device_kind = "NVIDIA H100 80GB HBM3"
+
+    def memory_stats(self) -> dict[str, int]:
+        raise NotImplementedError("this backend does not tell")
+
+
+def test_a_device_that_does_not_tell_its_memory_is_listed_all_the_same() -> None:
+    assert _observe.see_device(FakeDevice()) == card.SeenDevice("gpu", "NVIDIA H100 80GB HBM3")
+
+
+def test_the_real_card_is_this_cpu() -> None:
+    seen = bench.devices()
+    assert (seen.platform, seen.chip) == ("cpu", None)
+    assert seen.versions["jax"] == jax.__version__
+    assert seen.memory_free_bytes is None or seen.memory_free_bytes > 0
