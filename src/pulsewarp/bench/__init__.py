@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from pulsewarp.bench.program import CompiledProgram
     from pulsewarp.bench.sharded_measurement import ShardedMeasurement
+    from pulsewarp.bench.split_bounds import SplitBound, split_bound
     from pulsewarp.bench.timeline import Timeline, read_timeline
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "Problem",
     "Program",
     "ShardedMeasurement",
+    "SplitBound",
     "Timed",
     "Timeline",
     "bandwidth",
@@ -92,6 +94,7 @@ __all__ = [
     "scaling",
     "several_devices",
     "shapes",
+    "split_bound",
     "sweep",
     "time_kernel",
     "time_kernels",
@@ -128,6 +131,7 @@ _HOMES = {
     "measurement": ("MeasuredDevice", "Measurement", "Timed", "load", "recorded", "recordings", "save"),
     "program": ("CompiledProgram",),
     "sharded_measurement": ("ShardedMeasurement",),
+    "split_bounds": ("SplitBound", "split_bound"),
     "timeline": ("Timeline", "read_timeline"),
 }
 
