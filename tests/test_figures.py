@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from pulsewarp import bench, chips, figures, roofline, simt
 from pulsewarp.bench import gaps
 from pulsewarp.bench.measurement import MeasuredDevice, Measurement
+from pulsewarp.bench.timeline import CATEGORIES, Timeline, build_timeline
 from pulsewarp.matmul import Matmul
 
 CPU = MeasuredDevice("cpu", "cpu", None, 1, "Example CPU", 2)
@@ -41,6 +43,23 @@ def run(size: int = 1024, device: MeasuredDevice = CPU, **changes: Any) -> Measu
 
 
 RECORDED = run(2048, origin="recorded")
+
+
+def span(name: str, start: float, lasts: float, thread: int, **arguments: str) -> dict[str, Any]:
+    return {"ph": "X", "pid": 1, "tid": thread, "ts": start, "dur": lasts, "name": name, "args": arguments}
+
+
+PROFILED = build_timeline(
+    [
+        span("call 1 of 2", 0, 100, 1),
+        span("call 2 of 2", 100, 90, 1),
+        *(span(f"runtime {depth}", 2 + depth, 40 - 2 * depth, 1) for depth in range(6)),
+        span("dot.1", 10, 60, 2, hlo_op="dot.1"),
+        span("add.1", 75, 20, 2, hlo_op="add.1"),
+        span("dot.1", 110, 70, 2, hlo_op="dot.1"),
+        span("Await", 60, 40, 3),
+    ]
+)
 
 
 def words(figure: go.Figure) -> str:
@@ -425,3 +444,51 @@ def test_no_gap_is_refused_with_a_remedy() -> None:
 def test_a_page_with_a_figure_needs_no_network() -> None:
     page = figures.roofline("tpu_v5e").to_html(include_plotlyjs=False, full_html=False)
     assert "<script src=" not in page
+
+
+def test_every_event_of_a_timeline_is_one_bar_in_its_lane_at_its_time() -> None:
+    figure = figures.timeline(PROFILED)
+    bars = [
+        bar for trace in figure.data for bar in zip(trace.text, trace.base, trace.x, trace.y, strict=True)
+    ]
+    assert sorted(bar[:3] for bar in bars) == sorted(
+        (event.name, event.start, event.seconds) for event in PROFILED.events
+    )
+    labels = {label.text.split("</b> ")[1]: label.y for label in figure.layout.annotations}
+    assert list(labels) == [lane.name for lane in PROFILED.lanes]
+    ends = [*list(labels.values())[1:], figure.layout.yaxis.range[0]]
+    for lane, (top, bottom) in enumerate(zip(labels.values(), ends, strict=True)):
+        own = {(event.name, event.start) for event in PROFILED.events if event.lane == lane}
+        assert {bar[:2] for bar in bars if bottom < bar[3] < top} == own
+    low, high = figure.layout.xaxis.range
+    assert all(low <= start and start + lasts <= high for _, start, lasts, _ in bars)
+
+
+def test_bars_of_a_timeline_lie_on_each_other_only_below_the_third_row() -> None:
+    rows: dict[float, list[tuple[float, float]]] = {}
+    for trace in figures.timeline(PROFILED).data:
+        for start, lasts, row in zip(trace.base, trace.x, trace.y, strict=True):
+            rows.setdefault(row, []).append((start, start + lasts))
+    over = [
+        row
+        for row, stretches in rows.items()
+        if any(b < a - 1e-12 for (_, a), (b, _) in itertools.pairwise(sorted(stretches)))
+    ]
+    assert len(over) == 1, "six events in each other need seven rows and have four"
+
+
+def test_kinds_of_events_differ_by_pattern_or_word_beside_their_colour() -> None:
+    styles = figures._EVENT_STYLES
+    assert set(styles) == set(CATEGORIES)
+    assert len({(fill, pattern) for fill, _, pattern in styles.values()}) == len(styles)
+    figure = figures.timeline(PROFILED)
+    assert [trace.name.split(":")[0] for trace in figure.data] == ["call", "operation", "wait", "runtime"]
+    assert "operation on host" in figure.data[1].hovertext[0]
+
+
+def test_a_timeline_tells_what_it_leaves_out_and_why_it_is_empty() -> None:
+    cut = figures.timeline(dataclasses.replace(PROFILED, left_out=17))
+    assert "17 shorter ones are left out" in words(cut)
+    assert "The profiler gave nothing." in words(
+        figures.timeline(Timeline(notes=("The profiler gave nothing.",)))
+    )
