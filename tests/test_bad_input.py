@@ -225,7 +225,7 @@ VALUES: list[Row] = [
     ("staircase unit", lambda: bench.shapes.staircase(-128), ("unit is -128", "at least 1")),
     ("wave cores", lambda: bench.shapes.waves(0), ("sms is 0", "at least 1")),
     ("llama", lambda: bench.shapes.llama_block("llama-3-8b"), ("'llama-3-8b'", "Did you mean")),
-    ("context", lambda: bench.shapes.llama_block(tokens=8, context=4), ("context is 4", "at least tokens = 8")),
+    ("context", lambda: bench.shapes.llama_block(tokens=8, context=4), ("context is 4", "tokens = 8")),
     ("bert", lambda: bench.shapes.bert_layer("bert"), ("'bert'", "use one of")),
     ("images", lambda: bench.shapes.resnet(images=0), ("images is 0", "at least 1")),
     ("shape side", lambda: bench.shapes.Shape(1, 2, 0), ("n is 0", "at least 1")),
