@@ -185,10 +185,11 @@ RATES = {256: 1e9, 512: 4e9, 1024: 3e9, 2048: 5e9}
 @pytest.mark.parametrize(
     ("share", "memory", "sides", "best"),
     [
-        (1e3, 10**9, [256, 512, 1024, 2048], 2048),
-        (15.0, 10**9, [256, 512, 1024], 512),  # the 2048 would not end within the share
+        (1e3, 10**9, [256, 2048], 2048),  # straight to the largest
+        (60.0, 10**9, [256, 1024], 1024),  # by the first one's rate a 2048 takes 412 s, by the second's 137 s
+        (60.0, 600, [256], 256),  # no memory for it
         (1e-3, 10**9, [256], 256),  # one is always timed
-        (1e3, 600, [256, 512], 512),
+        (1.0, 10**9, [256], 256),
     ],
 )
 def test_products_grow_while_time_and_memory_last_and_the_fastest_is_kept(

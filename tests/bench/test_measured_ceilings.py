@@ -88,7 +88,7 @@ def test_what_is_no_ceiling_is_refused(products: Any, copies: Any, sentence: str
 def test_as_a_chip_it_bounds_products_and_says_where_it_comes_from() -> None:
     chip = FOUND.as_chip()
     assert (chip.name, chip.status, chip.tdp_watts) == (
-        "Example CPU, 2 cores (measured here)",
+        "Example, 2 cores (measured here)",
         MEASURED_HERE,
         None,
     )
@@ -98,6 +98,20 @@ def test_as_a_chip_it_bounds_products_and_says_where_it_comes_from() -> None:
         assert "not published" in chip.source(field).title
     with pytest.raises(ValueError, match="No bf16 peak"):
         chip.peak("bf16")
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("Intel(R) Xeon(R) Processor @ 2.00GHz", "Intel Xeon, 2 cores (measured here)"),
+        ("Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "Intel Core i7-8650U, 2 cores (measured here)"),
+        ("AMD EPYC 7B12", "AMD EPYC 7B12, 2 cores (measured here)"),
+        ("Apple M3 Pro", "Apple M3 Pro, 2 cores (measured here)"),
+    ],
+)
+def test_a_long_name_is_shortened_for_a_legend(model: str, name: str) -> None:
+    device = dataclasses.replace(CPU, cpu_model=model)
+    assert Ceilings((), (passes(device=device),)).as_chip().name == name
 
 
 def test_a_roofline_of_it_is_not_called_published() -> None:

@@ -6,6 +6,7 @@ then, labelled so. `pulsewarp.bench.live.ceilings` does the measuring.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -54,7 +55,7 @@ class Ceilings:
     >>> found.peak_flops_per_second["fp32"], found.bandwidth_bytes_per_second
     (100000000000.0, 10000000000.0)
     >>> found.as_chip().name
-    'Example CPU, 2 cores (measured here)'
+    'Example, 2 cores (measured here)'
     """
 
     products: tuple[Measurement, ...]
@@ -148,7 +149,7 @@ class Ceilings:
             names.append("bandwidth_bytes_per_second")
         return chips.Chip(
             id="measured_here",
-            name=f"{self.device.label} (measured here)",
+            name=f"{_short(self.device.label)} (measured here)",
             vendor="measured here",
             family="other",
             status=MEASURED_HERE,
@@ -167,6 +168,12 @@ class Ceilings:
         lines += [f"  {label + ':':<8}{text}" for label, text in self.rows()]
         lines += [f"  {note}" for note in dict.fromkeys(note for run in self.runs for note in run.notes)]
         return "\n".join(lines)
+
+
+def _short(label: str) -> str:
+    """Leave out of a processor's name what a legend has no room for: marks, the word itself, its clock."""
+    words = re.sub(r"\((R|TM)\)|\b(CPU|Processor)\b|@ ?[\d.]+ ?[GM]Hz", " ", label)
+    return re.sub(r" +(?=,|$)", "", " ".join(words.split())) or label
 
 
 def _rate(dtype: str) -> str:

@@ -45,7 +45,8 @@ _LEAST_BYTES = {"cpu": 64 * _MIB}  # of an array; elsewhere 256 MiB, so that a p
 _SHARE_OF_MEMORY = 16  # an array takes at most this fraction of what is free
 _CALL_SECONDS = {"cpu": 0.1}  # elsewhere 20 ms; a call's dispatch then weighs well under a percent
 _PERIOD = 127 * 128  # after so many elements the arrays' patterns repeat
-_DEFAULT_DTYPES = ("float32", "bfloat16", "float16", "int8")
+_DTYPES = {"cpu": ("float32", "bfloat16")}  # int8 and float16 on a CPU say much about XLA and little about it
+_OTHER_DTYPES = ("float32", "bfloat16", "float16", "int8")
 _SIDES = {"cpu": (256, 512, 1024, 2048)}
 _OTHER_SIDES = (1024, 2048, 4096, 8192)
 
@@ -160,20 +161,21 @@ def bandwidth(
 
 
 @names_keywords
-def ceilings(dtypes: Iterable[str] | None = None, *, budget_seconds: float = 6.0) -> Ceilings:
+def ceilings(dtypes: Iterable[str] | None = None, *, budget_seconds: float = 8.0) -> Ceilings:
     """Measure what the first device JAX lists reaches: products by dtype, and memory bandwidth.
 
     For a CPU this is the only roof there is; for a chip of the catalogue it shows how much of the published
     one can be had. The result is kept, and the device card of this process shows it from then on, also what
     was measured before an interrupt.
 
-    Square products grow until the time for their dtype is spent; the best median is kept. Bandwidth is
-    the better of a triad and an update. float32 is timed at the highest precision.
+    A small square product is timed, then the largest one that is likely to end within the time for its
+    dtype, and larger ones while time is left; the best median is kept. Bandwidth is the better of a triad
+    and an update. float32 is timed at the highest precision.
 
     Parameters
     ----------
     dtypes : iterable of str, optional
-        JAX's or the catalogue's names. Left out: float32, bfloat16, float16 and int8.
+        JAX's or the catalogue's names. Left out: float32 and bfloat16; on an accelerator float16 and int8 too.
     budget_seconds : float
         Time for all of it in seconds, compiling included, at most by one run more.
 
@@ -194,11 +196,13 @@ def ceilings(dtypes: Iterable[str] | None = None, *, budget_seconds: float = 6.0
     >>> sorted(found.peak_flops_per_second), found.bandwidth_bytes_per_second > 0
     (['fp32'], True)
     """
-    names = _DEFAULT_DTYPES if dtypes is None else several("dtypes", dtypes, 'write ["float32"]')
+    budget = positive_number("budget_seconds", budget_seconds)
+    if dtypes is None:
+        dtypes = _DTYPES.get(devices().platform or "", _OTHER_DTYPES)
+    names = several("dtypes", dtypes, 'write ["float32"]')
     wanted = tuple(dict.fromkeys(catalogue_dtype(name) for name in names))
     if not wanted:
         raise ValueError('dtypes is empty, but at least one is needed; write ["float32"].')
-    budget = positive_number("budget_seconds", budget_seconds)
     share = budget / (len(wanted) + 2)
     copies: list[KernelMeasurement] = []
     products: list[Measurement] = []
@@ -216,36 +220,33 @@ def ceilings(dtypes: Iterable[str] | None = None, *, budget_seconds: float = 6.0
 
 
 def _fastest_product(dtype: str, sides: Iterable[int], share: float) -> Measurement:
-    """Time squares that grow as long as the next is likely to end within the share."""
-    start = time.perf_counter()
-    best: Measurement | None = None
-    for side in sides:
-        spent = time.perf_counter() - start
-        if best is not None and spent + _likely_seconds(side, best) > share:
+    """Time a small square, then the largest that is likely to end within the share, then larger ones."""
+    end = time.perf_counter() + share
+    smallest, *larger = sides
+    best = _square(smallest, dtype)
+    while larger:
+        left = end - time.perf_counter()
+        fitting = [side for side in larger if _likely_seconds(side, best) <= left]
+        if not fitting:
             break
+        larger = [side for side in larger if side > fitting[-1]]
         try:
-            run = time_matmul(
-                side,
-                side,
-                side,
-                dtype=JAX_NAMES[dtype],
-                precision="highest" if dtype == "fp32" else "default",
-                repeats=5,
-            )
+            run = _square(fitting[-1], dtype)
         except MemoryError:
-            if best is None:
-                raise
             break
-        if best is None or run.flops_per_second > best.flops_per_second:
-            best = run
-    assert best is not None  # the first side is always timed
+        best = max(best, run, key=lambda each: each.flops_per_second)
     return best
 
 
+def _square(side: int, dtype: str) -> Measurement:
+    precision = "highest" if dtype == "fp32" else "default"
+    return time_matmul(side, side, side, dtype=JAX_NAMES[dtype], precision=precision, repeats=5)
+
+
 def _likely_seconds(side: int, known: Measurement) -> float:
-    """Compiling three times and some 10 calls, each a chain of two products or of 20 ms."""
+    """Compiling three times and some 12 calls, each a chain of two products or of 20 ms."""
     call = max(0.02, 2 * 2 * side**3 / known.flops_per_second)
-    return 3 * known.compile_seconds + 10 * call
+    return 3 * known.compile_seconds + 12 * call
 
 
 def _time(
