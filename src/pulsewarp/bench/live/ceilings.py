@@ -175,7 +175,7 @@ def ceilings(dtypes: Iterable[str] | None = None, *, budget_seconds: float = 8.0
     Parameters
     ----------
     dtypes : iterable of str, optional
-        JAX's or the catalogue's names. Left out: float32 and bfloat16; on an accelerator float16 and int8 too.
+        JAX's or the catalogue's names. Left out: float32, bfloat16, and on an accelerator float16, int8.
     budget_seconds : float
         Time for all of it in seconds, compiling included, at most by one run more.
 
