@@ -490,7 +490,7 @@ def kernel_shares(
         _add_shares(figure, own, name, style)
     for i, (_, run) in enumerate(rows):  # beside the axis these labels would take half of a phone
         figure.add_annotation(
-            {"x": 0, "xref": "paper", "xanchor": "left", "y": i, "yanchor": "bottom", "yshift": 8},
+            {"x": 0, "xref": "paper", "xanchor": "left", "y": i, "yanchor": "bottom", "yshift": 11},
             text=_share_label(run),
             align="left",
             font={"size": 12},

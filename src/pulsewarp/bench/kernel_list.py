@@ -211,7 +211,7 @@ KERNELS = MappingProxyType(
             Kernel(
                 name="softmax",
                 description=f"softmax of each row of {COLUMNS}",
-                bound_by="exp, and passes over a row for its maximum and its sum",
+                bound_by="exp, and passes for the maximum and the sum",
                 inputs=lambda size, random: (_normal(size, random).reshape(-1, COLUMNS),),
                 exact=_softmax,
                 bound=lambda size, unit: unit + _TRANSCENDENTAL,
@@ -220,7 +220,7 @@ KERNELS = MappingProxyType(
             Kernel(
                 name="gather",
                 description="elements fetched in a random order, each once",
-                bound_by="random reads: a whole cache line fetched for each element",
+                bound_by="random reads: a cache line for each element",
                 inputs=lambda size, random: (
                     _normal(size, random),
                     random.permutation(size).astype(np.int32),
@@ -233,7 +233,7 @@ KERNELS = MappingProxyType(
             Kernel(
                 name="scatter_add",
                 description=f"elements added up in random places, {BINS} in each on average",
-                bound_by="random writes, and additions that meet in one place",
+                bound_by="random writes, several into one place",
                 inputs=lambda size, random: (
                     _normal(size, random),
                     random.integers(0, _bins(size), size, dtype=np.int32),
@@ -259,7 +259,7 @@ KERNELS = MappingProxyType(
             Kernel(
                 name="prefix_scan",
                 description="running sums, as an associative scan may reorder them",
-                bound_by="several passes: log2(size) levels, or blocks and then their sums",
+                bound_by="several passes: by levels, or by blocks",
                 inputs=lambda size, random: (random.random(size, dtype=np.float32),),
                 exact=np.cumsum,
                 bound=_accumulated,
@@ -270,7 +270,7 @@ KERNELS = MappingProxyType(
             Kernel(
                 name="sequential_scan",
                 description=f"s = tanh(x[t] + s / 2) row after row, {STATE} wide",
-                bound_by="latency: no step can begin before the one before it has ended",
+                bound_by="latency: each step waits for the one before",
                 inputs=lambda size, random: (_normal(size, random).reshape(-1, STATE),),
                 exact=_sequential,
                 bound=lambda size, unit: unit + _TRANSCENDENTAL,
