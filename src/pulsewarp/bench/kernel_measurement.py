@@ -18,10 +18,11 @@ fields beside those of every kind:
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: F401  # inherited fields' annotations are resolved in this module,
 from dataclasses import dataclass
 
 from pulsewarp._checks import choice, positive_number, whole_number
-from pulsewarp.bench.measurement import Timed, with_prefix
+from pulsewarp.bench.measurement import MeasuredDevice, Timed, with_prefix  # noqa: F401  # so is this one's
 from pulsewarp.matmul import BYTES
 
 
