@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ import pytest
 
 from pulsewarp import bench, chips, figures, roofline, simt
 from pulsewarp.bench import gaps
+from pulsewarp.bench.kernel_measurement import KernelMeasurement
+from pulsewarp.bench.measured_ceilings import Ceilings
 from pulsewarp.bench.measurement import MeasuredDevice, Measurement
 from pulsewarp.bench.timeline import CATEGORIES, Timeline, build_timeline
 from pulsewarp.matmul import Matmul
@@ -492,3 +494,99 @@ def test_a_timeline_tells_what_it_leaves_out_and_why_it_is_empty() -> None:
     assert "The profiler gave nothing." in words(
         figures.timeline(Timeline(notes=("The profiler gave nothing.",)))
     )
+
+
+def kernel(name: str, seconds: float, bytes_moved: int = 10**9, **changes: Any) -> KernelMeasurement:
+    plain = KernelMeasurement(
+        name=name,
+        size=10**6,
+        dtype="fp32",
+        bytes_moved=bytes_moved,
+        device=CPU,
+        clock="device",
+        seconds=(seconds,) * 3,
+        products_per_repeat=10,
+        compile_seconds=0.1,
+        warmup_calls=3,
+        relative_error=0.0,
+        versions={"jax": "0.7.2"},
+        when="2026-11-30T12:00:00+00:00",
+    )
+    return dataclasses.replace(plain, **changes)
+
+
+KERNELS_TIMED = [kernel("sort", 50.0), kernel("reduction", 0.5), kernel("copy", 1.0), kernel("gather", 1e5)]
+MEASURED = Ceilings((run(2048), run(matmul=Matmul(512, 512, 512, "fp32"))), (kernel("copy", 1e-3),))
+
+
+def wrong_shares(figure: go.Figure, timed: Sequence[KernelMeasurement], roof: float) -> list[str]:
+    """Name the kernels whose bar does not reach from the roof to their share, or that stand out of order."""
+    expected = sorted(((each.bytes_moved / each.median / roof, each.name) for each in timed), reverse=True)
+    (bars,) = (trace for trace in figure.data if trace.name.startswith("kernel"))
+    labels = [note.text for note in figure.layout.annotations if "<b>" in note.text]
+    found = []
+    for row, (share, name) in enumerate(expected):
+        ends = bars.base[row], bars.base[row] + bars.x[row]
+        if ends != pytest.approx((min(1, share), max(1, share))) or bars.y[row] != row:
+            found.append(name)
+        if f"<b>{name.replace('_', ' ')}</b>" not in labels[row]:
+            found.append(f"label of {name}")
+    return found
+
+
+def test_a_bar_reaches_from_the_roof_to_the_share_and_the_largest_stands_on_top() -> None:
+    figure = figures.kernel_shares(KERNELS_TIMED, roof=1e9)
+    assert wrong_shares(figure, KERNELS_TIMED, 1e9) == []
+    assert list(figure.data[0].text) == [
+        "200% of the roof",
+        "100% of the roof",
+        "2% of the roof",
+        "1/100,000 of the roof",
+    ]
+    assert "Example CPU, 2 cores. Roof of memory: 1.00 GB/s, by compulsory bytes." in words(figure)
+    assert figure.layout.yaxis.range[0] > figure.layout.yaxis.range[1]
+
+
+def test_mutant_shares_of_another_roof_or_by_another_time_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wrong_shares(figures.kernel_shares(KERNELS_TIMED, roof=2e9), KERNELS_TIMED, 1e9)
+    monkeypatch.setattr(KernelMeasurement, "share_of", lambda self, roof: self.bytes_moved / 2 / roof)
+    assert wrong_shares(figures.kernel_shares(KERNELS_TIMED, roof=1e9), KERNELS_TIMED, 1e9)
+
+
+def test_what_holds_a_kernel_back_stands_beside_its_bar() -> None:
+    notes = " ".join(note.text for note in figures.kernel_shares(KERNELS_TIMED, roof=1e9).layout.annotations)
+    assert "comparisons, in about log2(size) passes" in notes
+    assert "random reads: a cache line for each element" in notes
+
+
+def test_a_product_stands_beside_the_kernels_with_its_share_of_its_own_roof() -> None:
+    half = run(2048, seconds=(6e-3,) * 3)
+    own = MEASURED.as_chip()
+    for given, expected in (((), [1.0, 1.0]), ([half], [0.5])):
+        products = figures.kernel_shares(KERNELS_TIMED, MEASURED, given).data[1]
+        rates = [each.flops_per_second for each in (given or MEASURED.products)]
+        roofs = [
+            float(roofline.attainable(own, each.matmul.dtype, each.matmul.intensity))
+            for each in (given or MEASURED.products)
+        ]
+        shares = sorted((rate / most for rate, most in zip(rates, roofs, strict=True)), reverse=True)
+        assert [float(text.split("%")[0]) / 100 for text in products.text] == pytest.approx(shares, rel=0.06)
+        assert shares == pytest.approx(expected, rel=1e-6)
+
+
+def test_notes_of_a_kernel_are_told_where_its_bar_is_touched() -> None:
+    noted = kernel("sort", 1.0, notes=("It may stay in caches.",))
+    assert "It may stay in caches." in figures.kernel_shares([noted], roof=1e9).data[0].hovertext[0]
+
+
+def test_kernels_without_a_roof_or_of_several_devices_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"runs is empty; .* bench.time_kernels"):
+        figures.kernel_shares([], roof=1e9)
+    with pytest.raises(ValueError, match="roof is 0"):
+        figures.kernel_shares(KERNELS_TIMED, roof=0)
+    with pytest.raises(ValueError, match=r"pass roof=bench.ceilings\(\)"):
+        figures.kernel_shares(KERNELS_TIMED, roof=1e9, products=[run()])
+    with pytest.raises(ValueError, match="hold no bandwidth"):
+        figures.kernel_shares(KERNELS_TIMED, Ceilings((run(),), ()))
+    with pytest.raises(ValueError, match="Example CPU, 2 cores and TPU v5 lite, but one roof"):
+        figures.kernel_shares([*KERNELS_TIMED, kernel("sort", 1.0, device=V5E)], roof=1e9)
