@@ -427,11 +427,19 @@ def test_what_cannot_be_swept_gets_one_sentence(call: Call, words: str, asked: A
 # --- the bar ----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what says that this is a test."""
+    for name in _bar._UNWATCHED:
+        monkeypatch.delenv(name, raising=False)
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
+@pytest.mark.usefixtures("watched")
 def test_a_terminal_shows_a_bar_and_takes_it_away(
     asked: Asked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -443,13 +451,14 @@ def test_a_terminal_shows_a_bar_and_takes_it_away(
     assert capsys.readouterr().out == "measured 2\nmeasured 4\n"
 
 
-@pytest.mark.parametrize("quiet", ["pipe", "export", "TQDM_DISABLE", "argument"])
+@pytest.mark.usefixtures("watched")
+@pytest.mark.parametrize("quiet", ["pipe", *_bar._UNWATCHED, "argument"])
 def test_where_nobody_watches_there_is_no_bar(
     quiet: str, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen: io.StringIO = io.StringIO() if quiet == "pipe" else Terminal()
-    if quiet in ("export", "TQDM_DISABLE"):
-        monkeypatch.setenv("PULSEWARP_EXPORT" if quiet == "export" else quiet, "1")
+    if quiet in _bar._UNWATCHED:
+        monkeypatch.setenv(quiet, "1")
     monkeypatch.setattr(sys, "stderr", screen)
     bench.sweep([2, 4], bar=False if quiet == "argument" else None)
     assert screen.getvalue() == ""
@@ -460,6 +469,7 @@ def test_without_stderr_at_all_a_sweep_goes_on(asked: Asked, monkeypatch: pytest
     assert sizes_of(bench.sweep([2])) == [2]
 
 
+@pytest.mark.usefixtures("watched")
 def test_a_notebooks_kernel_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     shell = SimpleNamespace(kernel=object())

@@ -7,12 +7,16 @@ import os
 import sys
 from typing import Any
 
+# tqdm looks at its own variable once, when it is imported. A page is written without a kernel behind it. A
+# notebook under nbval compares its outputs, and pytest's variable is the one its kernel inherits.
+_UNWATCHED = ("TQDM_DISABLE", "PULSEWARP_EXPORT", "PYTEST_VERSION")
+
 
 class Bar:
     """A tqdm bar where it can be seen: in a notebook as a widget, on a terminal's stderr as text.
 
-    Silent in a pipe, in an exported page and under ``TQDM_DISABLE=1``, so that logs and saved outputs stay
-    comparable. The widget writes nothing to stderr, with ipywidgets 7 and 8 alike.
+    Silent in a pipe, in an exported page, under nbval and under ``TQDM_DISABLE=1``, so that logs and saved
+    outputs stay comparable. The widget writes nothing to stderr, with ipywidgets 7 and 8 alike.
 
     Parameters
     ----------
@@ -52,8 +56,7 @@ class Bar:
 
 
 def _is_watched() -> bool:
-    # tqdm itself looks at its variable once, when it is imported; the other is set where a page is written.
-    if any(os.environ.get(name) for name in ("TQDM_DISABLE", "PULSEWARP_EXPORT")):
+    if any(os.environ.get(name) for name in _UNWATCHED):
         return False
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
