@@ -47,7 +47,7 @@ _CALL_SECONDS = {"cpu": 0.1}  # elsewhere 20 ms; a call's dispatch then weighs w
 _PERIOD = 127 * 128  # after so many elements the arrays' patterns repeat
 _DTYPES = {"cpu": ("float32", "bfloat16")}  # int8 and float16 on a CPU say much about XLA and little about it
 _OTHER_DTYPES = ("float32", "bfloat16", "float16", "int8")
-_SIDES = {"cpu": (256, 512, 1024, 2048)}
+_SIDES = {"cpu": (512, 1024, 2048)}
 _OTHER_SIDES = (1024, 2048, 4096, 8192)
 
 
