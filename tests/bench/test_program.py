@@ -59,6 +59,14 @@ def test_more_flops_are_explained_only_where_they_add_up() -> None:
     assert "XLA counts 7 more; the program's text does not show why." in made(flops=PRODUCT.flops + 7).remarks
 
 
+def test_a_reduction_takes_one_less_than_its_values() -> None:
+    summed = "  %s.1 = f32[8] reduce(%a, %b), dimensions={1}, to_apply=%plus\n  ROOT"
+    text = BARE.replace("  ROOT", summed)
+    said = made(text, PRODUCT.flops + 8 * 16 - 8).remarks[0]
+    assert said.startswith("The 120 more are one for each value") and "a reduction takes" in said
+    assert made(text, PRODUCT.flops + 8 * 16).remarks[0].startswith("XLA counts 128 more")
+
+
 def test_a_library_call_that_counts_as_minus_one_gives_no_ratio() -> None:
     partial = made(recorded("cpu_old"), flops=31, moved=400)
     assert partial.partial and partial.flops_ratio is None and partial.bytes_ratio is None
@@ -113,6 +121,8 @@ class _Balance(HTMLParser):
         self.open: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
+        assert tag != "ul" or not self.open or self.open[-1] == "li", "a list stands in an item"
+        assert tag != "li" or self.open[-1] == "ul"
         self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

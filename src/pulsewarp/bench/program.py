@@ -155,16 +155,28 @@ class CompiledProgram:
             yield self._why_less(-extra)
 
     def _why_more(self, extra: float) -> str:
-        found = [each for each, _ in self.program.walk() if each.opcode in ELEMENTWISE]
+        apart = self._counted_apart()
         named = ", ".join(
             f"{opcode}{f' x {n}' if n > 1 else ''}"
-            for opcode, n in sorted(Counter(op.opcode for op in found).items())
+            for opcode, n in sorted(Counter(opcode for opcode, _ in apart).items())
         )
         if not named:
             return f"XLA counts {extra:,.0f} more; the program's text does not show why."
-        if extra == sum(each.elements or 0 for each in found):
-            return f"The {extra:,.0f} more are one for each value that these give: {named}."
+        if extra == sum(operations for _, operations in apart):
+            reduced = ", or that a reduction takes beyond its results" if "reduce" in dict(apart) else ""
+            return f"The {extra:,.0f} more are one for each value that these give{reduced}: {named}."
         return f"XLA counts {extra:,.0f} more: besides the product the program has {named}."
+
+    def _counted_apart(self) -> list[tuple[str, int]]:
+        """Return what XLA counts beside products, as (opcode, operations), by its plainest rule."""
+        sizes = {op.name: op.elements or 0 for part in self.program.computations for op in part.operations}
+        found = []
+        for step, _ in self.program.walk():
+            if step.opcode in ELEMENTWISE:
+                found.append((step.opcode, step.elements or 0))
+            elif step.opcode == "reduce" and step.operands:
+                found.append((step.opcode, sizes.get(step.operands[0], 0) - (step.elements or 0)))
+        return found
 
     def _why_less(self, missing: float) -> str:
         if self.partial:
@@ -241,9 +253,9 @@ def _in_words(step: Operation, program: Program) -> str:
 
 def _nested(listed: list[tuple[int, str]]) -> str:
     """Return (depth, sentence) pairs as nested lists."""
-    parts, depth = ["<ul>"], 0
+    parts, depth = [], -1
     for level, sentence in listed:
-        parts += ["<ul>"] * (level - depth) + ["</ul>"] * (depth - level)
-        parts.append(f"<li><code>{html.escape(sentence)}</code></li>")
+        parts.append("<ul>" if level > depth else "</li>" + "</ul></li>" * (depth - level))
+        parts.append(f"<li><code>{html.escape(sentence)}</code>")
         depth = level
-    return "".join([*parts, *["</ul>"] * (depth + 1)])
+    return "".join([*parts, "</li></ul>" * (depth + 1)])
