@@ -297,8 +297,8 @@ def _gap_in_words(gap: Gap, named: bool) -> list[str]:
     what = gap.title if named else run.title
     time = with_prefix(gap.measured, "s").replace(" ", "\u00a0")  # a number keeps its unit
     head = f"{what}: {time}, {gap.clock} clock{kept}"
-    named = list(zip(gap.parts, gap.shares(), strict=True))
-    parts = [f"{part.name} {share}" for part, share in named if part.seconds]
+    shares = zip(gap.parts, gap.shares(), strict=True)
+    parts = [f"{part.name} {share}" for part, share in shares if part.seconds]
     unknown = [part.name for part in gap.parts if part.seconds is None]
     told = ", ".join(parts) + (f"; unknown: {', '.join(unknown)}" if unknown else "")
     first, *others = textwrap.wrap(head, 44)
