@@ -90,6 +90,10 @@ def timed(*sizes: Any, **changes: Any) -> object:
     return bench.time_matmul(*(sizes or (8, 8, 8)), **changes)
 
 
+def split_run(**changes: Any) -> object:
+    return bench.time_sharded(8, 8, 8, **changes)
+
+
 def training(**changes: Any) -> object:
     return guide.estimate_training(**{"params_b": 7, "chip": "tpu_v5p", **changes})
 
@@ -290,6 +294,12 @@ VALUES: list[Row] = [
     ("empty task", lambda: lesson.exercise("", answer=1), ("task is ''", "in words")),
     ("tolerance", lambda: lesson.exercise("t", answer=1, tolerance=-1.0), ("is -1.0", "at least 0")),
     ("staircase", lambda: figures.padding_staircase("tpu_v5e", largest=1), ("largest is 1", "at least 2")),
+    ("too many devices", lambda: split_run(devices=10**6), ("devices is 1000000", "at most")),
+    ("devices that do not exist", lambda: bench.scaling(8, 8, 8, counts=[10**6]), ("counts[0] is 1000000",)),
+    ("parts of a CPU", lambda: bench.several_devices(65), ("count is 65", "at most 64")),
+    ("a share", lambda: bench.split_bound(9, 8, 8, devices=8), ("m is 9", "take 8 or 16")),
+    ("no link", lambda: bench.split_bound(8, 8, 8, gather=True, chip="l4"), ("L4", "no bound")),
+    ("no scaling", lambda: figures.scaling([]), ("empty", "bench.scaling")),
     ("no gap", lambda: figures.gap_bars([]), ("empty", "bench.explain(run)")),
     ("no measurement", lambda: figures.measured_against_predicted([]), ("empty", "bench.recorded()")),
     ("parameters", lambda: training(params_b=-7.0), ("params_b is -7.0", "above 0")),
@@ -354,7 +364,9 @@ VALUES: list[Row] = [
     ("timed dtype", lambda: timed(dtype="float23"), ("'float23'", "Did you mean 'float32'?")),
     ("timed precision", lambda: timed(precision="hi"), ("'hi'", "default, high, highest")),
     ("turned", lambda: timed(transposed="right"), ("'right'", "a, b, ab")),
-    ("fp8 on a CPU", lambda: timed(dtype="fp8"), ("cpu has no products of float8_e4m3fn", "dtype='bfloat16'")),
+    ("fp8 on a CPU", lambda: timed(dtype="fp8"), ("cpu has no products of float8_e4m3fn", "bfloat16")),
+    ("split", lambda: split_run(split="row"), ("'row'", "Did you mean 'rows'?")),
+    ("kind of scaling", lambda: bench.scaling(8, 8, 8, kind="stong"), ("'stong'", "Did you mean 'strong'?")),
     ("clock", lambda: timed(clock="wall"), ("'wall'", "device", "call")),
     ("part of a gap", lambda: bench.explain(bench.recorded()[0]).part("idael"), ("'idael'", "'ideal'")),
     ("recording", lambda: bench.recorded("cpu"), ("'cpu'", "use one of")),
@@ -491,6 +503,11 @@ TYPES: list[Row] = [
     ("hides", lambda: lesson.predict("q?", answer=1, hides=5), ("int", "WarpPlayer")),
     ("reveal", lambda: lesson.reveal(5), ("int", "lesson.predict")),
     ("cases", lambda: lesson.exercise("t", answer=len, cases=5), ("cases is 5", "tuple")),
+    ("gathered", lambda: split_run(gather=1), ("gather is 1", "True or False")),
+    ("devices in words", lambda: split_run(devices="two"), ("devices is 'two'", "bench.several_devices")),
+    ("device", lambda: split_run(devices=[5]), ("devices holds 5", "jax.devices()")),
+    ("chip of links", lambda: bench.split_bound(8, 8, 8, chip=5), ("chip is 5", "'tpu_v5e'")),
+    ("scaling of products", lambda: figures.scaling(bench.recorded()), ("Measurement", "bench.scaling")),
     ("program", lambda: bench.read_program(5), ("text is 5", "as_text")),
     ("compiled", lambda: bench.compiled(5), ("int 5", "function of arrays")),
     ("product", lambda: bench.compiled(abs, 1.0, matmul=(2, 2, 2)), ("(2, 2, 2)", "Matmul(m, k, n")),
@@ -583,6 +600,11 @@ KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
     ("platfrm", chips.stacks, "platform"),
     ("platfrm", chips.identify, "platform"),
     ("clok", bench.time_matmul, "clock"),
+    ("splt", bench.time_sharded, "split"),
+    ("knd", bench.scaling, "kind"),
+    ("cont", bench.several_devices, "count"),
+    ("gathr", bench.split_bound, "gather"),
+    ("run", figures.scaling, "runs"),
     ("budget_second", bench.sweep, "budget_seconds"),
     ("memory_byte", bench.sweep, "memory_bytes"),
     ("name", bench.compare, "names"),
