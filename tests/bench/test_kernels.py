@@ -404,6 +404,14 @@ def test_data_that_a_cache_can_hold_are_said(
     assert (told == ()) if words is None else (words in told[0])
 
 
+@pytest.mark.parametrize(
+    ("name", "platform"), [("reduction", "gpu"), ("elementwise", "cpu"), ("reduction", "cpu")]
+)
+def test_a_kernel_that_only_reads_is_said_to_have_a_low_roof_on_a_cpu(name: str, platform: str) -> None:
+    told = kernels._about_reading(KERNELS[name], 10**6, card_of(platform))
+    assert bool(told) == ((name, platform) == ("reduction", "cpu"))
+
+
 def test_arrays_beyond_memory_are_refused_with_a_size_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "devices", lambda: card_of("gpu", memory=2**20))
     with pytest.raises(

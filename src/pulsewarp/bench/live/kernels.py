@@ -536,6 +536,7 @@ def _measurement(bench: _Bench, found: _Found, clock: str, seen: card.DeviceCard
         *_about_error(found.error, bound),
         *(() if kernel.name == "dynamic_shape" else _about_compiling(found.compilations)),
         *(_about_cache(bytes_moved, seen) if kernel.clocks[0] == "device" else ()),
+        *_about_reading(kernel, size, seen),
         *_clock.unsteady(found.seconds),
     )
     return KernelMeasurement(
@@ -596,6 +597,15 @@ def _about_copies(text: str, bytes_moved: int) -> tuple[str, ...]:
     return (
         f"Beside the kernel each link copies arrays, {with_prefix(moved, 'B')} read and written, as the "
         "compiler placed them; the kernel alone is faster by that.",
+    )
+
+
+def _about_reading(kernel: Kernel, size: int, seen: card.DeviceCard) -> tuple[str, ...]:
+    if seen.platform != "cpu" or kernel.result_elements(size) > size // 100:
+        return ()
+    return (
+        "It only reads. Most CPUs also read what a copy overwrites, which is not counted, so a copy is a low "
+        "roof for it: its share may pass 100%.",
     )
 
 
