@@ -179,6 +179,30 @@ SPANS = [
 DAY = "2026-12-01T12:00:00+00:00"
 
 
+SPLIT = bench.ShardedMeasurement(
+    matmul=Matmul(8, 8, 8, "fp32"),
+    split="rows",
+    gather=True,
+    devices=2,
+    processes=1,
+    device=bench.recorded()[0].device,
+    clock="call",
+    precision="highest",
+    precision_in_program="highest",
+    collectives=(bench.Collective("all-gather", 256, 2),),
+    seconds=(1e-3,) * 100,
+    local_seconds=(5e-4,) * 100,
+    products_per_repeat=1,
+    compile_seconds=0.1,
+    warmup_calls=3,
+    relative_error=1e-7,
+    error_rows=8,
+    seed=0,
+    versions={},
+    when=DAY,
+)
+
+
 def results() -> dict[str, object]:
     """Return one result of every public type, large enough that a careless repr would be long."""
     big = np.ones((64, 64), np.int8)
@@ -273,6 +297,9 @@ def results() -> dict[str, object]:
         "compared row": bench.compare(bench.recorded(), bench.recorded()[:2]).rows[0],
         "shape": bench.shapes.Shape(2, 3, 4, "scores", batch=8),
         "shapes of a model": bench.shapes.resnet("resnet-18"),
+        "split run": SPLIT,
+        "collective": SPLIT.collectives,
+        "bound of a split": bench.split_bound(8, 8, 8, gather=True),
         "gap": bench.explain(bench.recorded()[0]),
         "gaps": bench.explain_all(bench.recorded()),
         "device": bench.recorded()[0].device,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pulsewarp import chips, roofline
-from pulsewarp._checks import choice, names_keywords, whole_number
+from pulsewarp._checks import choice, instance, names_keywords, whole_number
 from pulsewarp.bench.collectives import Collective
 from pulsewarp.bench.sharded_measurement import SPLITS, local_product, needed_collective
 from pulsewarp.chips import Chip
 from pulsewarp.matmul import BYTES, Matmul
+
+_REMEDY = "give a catalogue id such as 'tpu_v5e'"
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def split_bound(
     matmul = Matmul(m, k, n, dtype)
     choice("split", split, SPLITS)
     devices = whole_number("devices", devices)
-    kind = chips.get(chip) if isinstance(chip, str) else chip
+    kind = chips.get(chip) if isinstance(chip, str) else instance("chip", chip, Chip, _REMEDY)
     local = local_product(matmul, split, devices)
     work = roofline.bound(local, kind)
     name = needed_collective(split, gather, devices)
