@@ -11,6 +11,7 @@ Running it twice changes nothing. Set PULSEWARP_SKIP=1 to run without the predic
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -55,6 +56,7 @@ def execute(path: Path) -> Run:
     """Run every cell of a notebook in a fresh kernel of this Python; the first error ends it."""
     from nbclient import NotebookClient  # here: tests that only read notebooks have no nbclient
 
+    os.environ["TQDM_DISABLE"] = "1"  # a kept output holds no bar, and nbval's kernel shows none
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(
         notebook,
