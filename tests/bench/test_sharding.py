@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsewarp import bench
+from pulsewarp import bench, figures
 from pulsewarp.bench.collectives import Collective, read_collectives
 from pulsewarp.bench.hlo import read_program
 from pulsewarp.bench.live import mesh, sharding
@@ -438,3 +438,40 @@ def test_one_device_needs_no_exchange() -> None:
     run = bench.time_sharded(16, 16, 16, split="contraction", gather=True, devices=1, repeats=1)
     assert (run.collectives, run.communication_share, run.local) == ((), 0.0, run.matmul)
     assert not any("sharing" in note for note in run.notes)
+
+
+# --- bounds and the figure ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("split", "passes"), [("rows", 1), ("columns", 1), ("contraction", 2)])
+def test_a_bound_is_the_local_roofline_and_the_ring_over_the_links(split: str, passes: int) -> None:
+    bound = bench.split_bound(4096, 2048, 4096, split=split, gather=True, devices=4, chip="tpu_v5e")
+    # Both come from published numbers of a TPU v5e: 197 TFLOP/s in bf16, 200 GB/s one way over all its links.
+    assert bound.compute_seconds == pytest.approx(2 * 4096 * 2048 * 4096 / 4 / 197e12)
+    assert bound.exchange_seconds == pytest.approx(passes * 3 / 4 * 4096 * 4096 * 2 / 200e9)
+    assert bound.limit == "exchange"
+    assert bench.split_bound(1024, 2048, 4096, split="rows", devices=4).exchange is None
+
+
+def test_the_figure_sets_work_against_one_device() -> None:
+    one = dataclasses.replace(RUN, devices=1, seconds=(8e-4,) * 4, local_seconds=(), collectives=())
+    ideal, measured, without = figures.scaling([RUN, one]).data
+    assert (list(ideal.x), list(ideal.y)) == ([1, 4], [1, 4])
+    assert (list(measured.x), list(measured.y)) == ([1, 4], pytest.approx([1.0, 2.0]))
+    assert list(measured.text) == ["", "  25%"]
+    assert (list(without.x), list(without.y)) == ([4], pytest.approx([8 / 3]))
+    # Weak scaling: four times the work in twice the time is twice the work in a second.
+    weak = dataclasses.replace(RUN, matmul=Matmul(64, 256, 64, "fp32"), seconds=(16e-4,) * 4)
+    assert list(figures.scaling([one, weak]).data[1].y) == pytest.approx([1.0, 2.0])
+
+
+def test_the_figure_says_when_the_devices_are_one_cpu_and_what_is_recorded() -> None:
+    cpu = dataclasses.replace(RUN.device, platform="cpu")
+    one = dataclasses.replace(RUN, devices=1, local_seconds=(), collectives=(), origin="recorded", device=cpu)
+    four = dataclasses.replace(RUN, origin="recorded", device=cpu)
+    title = figures.scaling([one, four]).layout.title.text.replace("<br>", " ")
+    assert "no gain is to be expected" in title and "recorded" in title
+    assert figures.scaling([one, four]).data[1].marker.symbol.endswith("-open")
+    assert "no gain" not in figures.scaling([dataclasses.replace(one, device=RUN.device)]).layout.title.text
+    with pytest.raises(ValueError, match="begin at 4 devices"):
+        figures.scaling([four])
