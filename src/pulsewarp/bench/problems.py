@@ -175,7 +175,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-# What JAX or CUDA says, and what helped those who met it: jax issues 14822, 15961, 18027, 29068 and the
+# What JAX or CUDA says, and what helped those who met it: jax issues 15961, 18027, 29068 and the
 # comment of jax pull request 19605 on memory (read 2026-12-01).
 _CUDA_REMEDIES: tuple[tuple[str, Callable[[Host], str]], ...] = (
     (
