@@ -160,6 +160,8 @@ def test_days_of_a_group_are_named_from_first_to_last() -> None:
         figures.measured_against_predicted([run(), RECORDED]),
         figures.padding_staircase("tpu_v5e"),
         figures.littles_law("volta"),
+        figures.timeline(PROFILED),
+        figures.timeline(Timeline(notes=("The profiler gave nothing.",))),
         figures.gap_bars(bench.explain_all([run(device=V5E), run(), RECORDED])),
     ],
     ids=[
@@ -171,6 +173,8 @@ def test_days_of_a_group_are_named_from_first_to_last() -> None:
         "measured alone",
         "padding",
         "little",
+        "timeline",
+        "empty timeline",
         "gaps",
     ],
 )
