@@ -93,6 +93,7 @@ def read_collectives(program: Program, devices: int) -> tuple[Collective, ...]:
 
     Examples
     --------
+    >>> from pulsewarp.bench.hlo import read_program
     >>> text = '''ENTRY %main (p: f32[2,8]) -> f32[8,8] {
     ...   %p = f32[2,8]{1,0} parameter(0)
     ...   ROOT %ag = f32[8,8]{1,0} all-gather(%p), replica_groups=[1,4]<=[4], dimensions={0}
