@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -229,6 +229,7 @@ def test_one_wrong_share_or_copy_of_it_shows_in_the_error(broken: int, copies: i
     assert sharding._check_shares(a, b, result, 0).error > 1e-2
 
 
+@pytest.mark.wrong_type  # a namespace in place of a layout
 def test_programs_are_called_in_turn() -> None:
     called: list[str] = []
     fake = SimpleNamespace(block_until_ready=lambda result: result)
@@ -239,6 +240,7 @@ def test_programs_are_called_in_turn() -> None:
     assert [len(each) for each in taken] == [3, 3] and result == "result"
 
 
+@pytest.mark.wrong_type  # a namespace in place of a layout
 def test_processes_call_equally_often_whatever_the_time() -> None:
     called: list[int] = []
     layout: Any = SimpleNamespace(jax=SimpleNamespace(block_until_ready=lambda x: x), processes=2)
@@ -248,10 +250,11 @@ def test_processes_call_equally_often_whatever_the_time() -> None:
     assert sharding._warm_up(layout, [lambda *_: called.append(1)], (0, 0)) == sharding._AGREED_WARM_UP
 
 
-class FakeJax:
+class FakeJax(ModuleType):
     """JAX with so many devices of each platform; the first platform is the one it prefers."""
 
     def __init__(self, started: bool = True, old: bool = False, **counts: int) -> None:
+        super().__init__("jax")
         self.counts, self.started = counts, started
         self.config = SimpleNamespace(update=self.update)
         if not old:

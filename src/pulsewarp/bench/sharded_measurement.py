@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: F401  # inherited fields' annotations are resolved in this module,
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,14 @@ import numpy as np
 from pulsewarp._checks import choice, positive_number, whole_number
 from pulsewarp._text import counted
 from pulsewarp.bench.collectives import Collective
-from pulsewarp.bench.measurement import PRECISIONS, STORED, Timed, in_words, with_prefix
+from pulsewarp.bench.measurement import (
+    PRECISIONS,
+    STORED,
+    MeasuredDevice,  # noqa: F401  # so is this one's
+    Timed,
+    in_words,
+    with_prefix,
+)
 from pulsewarp.matmul import Matmul
 
 SPLITS = ("rows", "columns", "contraction")
@@ -58,7 +66,6 @@ class ShardedMeasurement(Timed, kind="sharded"):
 
     Examples
     --------
-    >>> from pulsewarp.bench.measurement import MeasuredDevice
     >>> run = ShardedMeasurement(
     ...     matmul=Matmul(512, 512, 512, "fp32"), split="contraction", gather=True, devices=4, processes=1,
     ...     device=MeasuredDevice("gpu", "Example GPU", None, 1, "Example CPU", 16), clock="call",
