@@ -282,7 +282,7 @@ KERNELS = MappingProxyType(
                 name="convolution",
                 description=f"{TAPS} x {TAPS} taps, {CHANNELS} channels to {CHANNELS}, on an image "
                 f"{WIDTH} wide",
-                bound_by="arithmetic: too few channels to fill a matrix unit",
+                bound_by="arithmetic: too few channels for a matrix unit",
                 inputs=_image,
                 exact=_convolve,
                 bound=lambda size, unit: unit + 8 * math.sqrt(TAPS**2 * CHANNELS) * _SINGLE,
