@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,42 @@ def stretches(seed: int) -> dict[str, Any]:
         "schedulers": draw.randint(1, 3),
         "policy": draw.choice(sorted(simt.POLICIES)),
         "max_outstanding": draw.choice((None, 1, 3)),
+    }
+
+
+def loops(seed: int) -> dict[str, Any]:
+    """Arguments of `simulate` in which every warp goes round in a loop many times, now and then in two."""
+    draw = random.Random(seed)
+    registers = REGISTERS[: draw.randint(1, 3)]
+
+    def instruction() -> Instruction:
+        return Instruction(
+            unit=draw.choice(("mem", "alu", "alu", "sfu", "bar")),
+            latency=draw.choice((1, 2, 4, 9, 20)),
+            interval=draw.choice((1, 1, 2, 3)),
+            dst=draw.choice([None, *registers]),
+            srcs=tuple(draw.sample(registers, draw.randint(0, len(registers)))),
+        )
+
+    def program() -> list[Instruction]:
+        body = [instruction() for _ in range(draw.randint(1, 5))]
+        whole = []
+        for _ in range(draw.randint(1, 4)):
+            whole += body * draw.randint(1, 12)
+            # The next loop is nearly the same.
+            k = draw.randrange(len(body))
+            field = draw.choice(("latency", "interval", "srcs", "unit"))
+            body = [*body[:k], replace(body[k], **{field: getattr(instruction(), field)}), *body[k + 1 :]]
+        return whole
+
+    distinct = [program() for _ in range(draw.choice((1, 1, 2)))]
+    warps = draw.randint(1, draw.choice((4, 8, 16)))
+    return {
+        "programs": [draw.choice(distinct) for _ in range(warps)],
+        "blocks": [draw.randint(0, 1) for _ in range(warps)],
+        "schedulers": draw.randint(1, 2),
+        "policy": draw.choice(sorted(simt.POLICIES)),
+        "max_outstanding": draw.choice((None, None, 1, 3)),
     }
 
 

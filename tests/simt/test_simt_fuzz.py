@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from simt_programs import check_against_naive, check_laws, runs, stretches
+from simt_programs import check_against_naive, check_laws, loops, runs, stretches
 
 from pulsewarp import simt
-from pulsewarp.simt import _engine
+from pulsewarp.simt import _engine, _repeats
 
 pytestmark = pytest.mark.exhaustive
 
@@ -66,3 +66,23 @@ def test_stretches_issued_at_once_equal_the_naive_stepper(
     monkeypatch.setattr(_engine, "WORTH", worth)
     for seed in range(120):
         check_against_naive(stretches(seed))
+
+
+@pytest.mark.parametrize("worth", [1, _repeats.WORTH])
+def test_repetitions_taken_at_once_equal_the_naive_stepper(
+    monkeypatch: pytest.MonkeyPatch, worth: int
+) -> None:
+    monkeypatch.setattr(_repeats, "WORTH", worth)
+    taken = 0
+    noted = _repeats.Repeats.skip
+
+    def skip(self: _repeats.Repeats, *where: int) -> int:
+        nonlocal taken
+        cycles = noted(self, *where)
+        taken += cycles > 0
+        return cycles
+
+    monkeypatch.setattr(_repeats.Repeats, "skip", skip)
+    for seed in range(60):
+        check_against_naive(loops(seed))
+    assert taken > 20

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
 
 import pytest
 from hypothesis import Phase, given, settings
-from simt_programs import check_against_naive, check_laws, runs, stretches
+from simt_programs import check_against_naive, check_laws, loops, runs, stretches
 from test_simt_reference import SCHEDULING, check_row
 
 from pulsewarp import simt
-from pulsewarp.simt import _compiled, _engine, _policy, _states
+from pulsewarp.simt import _compiled, _engine, _policy, _repeats, _states
 
 pytestmark = pytest.mark.exhaustive
 
@@ -51,13 +52,19 @@ def reference() -> None:
         check_row(row)
 
 
-def plant(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType, right: str, wrong: str) -> None:
-    """Edit one line of a module's source, as a careless hand would, and run the module so."""
+def planted(module: types.ModuleType, right: str, wrong: str) -> types.ModuleType:
+    """Edit one line of a module's source, as a careless hand would, and return the module so."""
     source = inspect.getsource(module)
     assert source.count(right) == 1, f"{right!r} must stand exactly once in {module.__name__}"
     faulty = types.ModuleType(module.__name__)
     faulty.__file__ = module.__file__
     exec(compile(source.replace(right, wrong), str(module.__file__), "exec"), faulty.__dict__)
+    return faulty
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, module: types.ModuleType, right: str, wrong: str) -> None:
+    """Let simulations run with the module so edited."""
+    faulty = planted(module, right, wrong)
     name = module.__name__.rpartition(".")[2]
     monkeypatch.setattr(simt.scheduler, name, faulty)
 
@@ -288,6 +295,58 @@ def test_a_fault_in_what_is_settled_beforehand_is_seen(
     for check in checks:
         with pytest.raises(AssertionError):
             check()
+
+
+REPEATS: list[tuple[str, str, str]] = [
+    ("one instruction too few the same", "steps[w]) - 1) // steps[w]", "steps[w])) // steps[w]"),
+    ("instructions not compared", "[bisect_left(unlike, pc)] - pc", "[-1] - pc"),
+    ("whom an instruction waits for not compared", "*back.T, *needed.T", ""),
+    (
+        "loads on their way not compared",
+        "for cycle in self.landing if cycle > t",
+        "for cycle in self.landing if 0",
+    ),
+    ("a busy unit not compared", "[[max(cycle - t, 0) for cycle in cycles] for", "[[0 for _ in cycles] for"),
+    ("once too often", "period * np.arange(1, often + 1)", "period * np.arange(1, often + 2)"),
+    ("one repetition a cycle late", "later = period * np", "later = 1 + period * np"),
+    ("alarms left behind", "(cycle + skipped, who)", "(cycle + skipped + 1, who)"),
+]
+
+
+@functools.cache
+def issued_right(seed: int) -> list[list[int]]:
+    issued: list[list[int]] = simt.simulate(**loops(seed)).issued.tolist()
+    return issued
+
+
+def differing(seeds: range) -> bool:
+    """Tell whether loops are simulated otherwise than with no repetition taken at once."""
+    for seed in seeds:
+        right = issued_right(seed)
+        try:
+            if simt.simulate(**loops(seed)).issued.tolist() != right:
+                return True
+        except (ValueError, IndexError, KeyError, TypeError):
+            return True
+    return False
+
+
+@pytest.mark.wrong_type
+@pytest.mark.parametrize(("right", "wrong"), [f[1:] for f in REPEATS], ids=[f[0] for f in REPEATS])
+def test_a_fault_in_taking_repetitions_at_once_is_seen(
+    monkeypatch: pytest.MonkeyPatch, right: str, wrong: str
+) -> None:
+    seeds = range(300)
+    with monkeypatch.context() as without:
+        without.setattr(_repeats.Repeats, "skip", lambda self, *where: 0)
+        for seed in seeds:
+            issued_right(seed)
+    faulty = planted(_repeats, right, wrong)
+    # Moments are held often, so that small programs will do.
+    eager = faulty.__dict__
+    eager["WORTH"], eager["SHORTEST"], eager["LONG"], eager["LONGEST"] = 1, 6, 12, 50
+    monkeypatch.setattr(_engine, "Repeats", faulty.__dict__["Repeats"])
+    assert differing(seeds)
 
 
 def test_planting_alone_turns_nothing_red(monkeypatch: pytest.MonkeyPatch) -> None:

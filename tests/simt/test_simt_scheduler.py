@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 from typing import Any
 
 import numpy as np
@@ -252,3 +254,16 @@ def test_an_instruction_of_wrong_types_gets_a_sentence(fields: dict[str, Any], s
 def test_families_refuse_bad_numbers(call: Any) -> None:
     with pytest.raises(ValueError, match="must be a whole number"):
         call()
+
+
+def test_arrays_of_cycles_are_made_when_first_read_and_copies_have_them() -> None:
+    programs = [simt.load_compute(2, 2)] * 3
+    trace = simt.simulate(programs)
+    assert "state" not in vars(trace)
+    assert not hasattr(trace, "states")
+    other = pickle.loads(pickle.dumps(trace))
+    moved = dataclasses.replace(simt.simulate(programs), state=np.zeros_like(trace.state))
+    for name in ("state", "pc", "until", "lanes"):
+        assert not getattr(trace, name).flags.writeable
+        assert np.array_equal(getattr(trace, name), getattr(other, name))
+        assert np.array_equal(getattr(trace, name), getattr(moved, name)) == (name != "state")

@@ -2,13 +2,15 @@
 
 The loop keeps, for every scheduler, bit masks of the warps whose operands are there, and the cycles at
 which others wake up. Stretches in which every scheduler goes round among the same warps, and these only add
-on units that are always free, are issued at once. It records nothing but issue cycles: everything else a
-trace shows (states, waits, program counters) follows from those and is derived in `_states`. `run` is one
-long function, because calls inside its loop would cost more than the work they name.
+on units that are always free, are issued at once; so is what a run does over and over (`_repeats`). It
+records nothing but issue cycles: everything else a trace shows (states, waits, program counters) follows from
+those and is derived in `_states`. `run` is one long function, because calls inside its loop would cost more
+than the work they name.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -16,6 +18,7 @@ from typing import Any
 
 from pulsewarp.simt._compiled import Compiled
 from pulsewarp.simt._policy import ACTIVE_WARPS, Policy
+from pulsewarp.simt._repeats import NEVER, Repeats, Times
 
 # One compiled instruction, linked to the one after it (None at the end), since a warp mostly moves on by one:
 #   plain     how many instructions from this one on are plain: their units are free again in the next cycle
@@ -31,7 +34,6 @@ Step = tuple[int, Any, int, int, int, int, tuple[tuple[int, int], ...], tuple[tu
 ALWAYS_FREE = 0
 MEMORY = 1  # queue number of the one unit that the schedulers share
 
-NEVER = 1 << 62  # a cycle after any
 WORTH = 24  # fewer cycles than this at once are not worth the looking ahead
 
 
@@ -124,10 +126,11 @@ def run(
     policy: Policy,
     max_outstanding: int | None,
     last_cycle: int,
-) -> tuple[list[list[int]], list[Pool] | None]:
+) -> tuple[list[Times], list[Pool] | None]:
     """Return the issue cycles of every warp's instructions, in program order, and the pools of two_level.
 
     A warp that stands at a barrier that never opens has fewer issues than its program has instructions.
+    There are no pools where no scheduler has more warps than an active pool takes.
 
     Raises
     ------
@@ -139,7 +142,7 @@ def run(
     lines = {key: link(c, queue) for key, c in distinct.items()}
     line_of = [lines[id(c)] for c in programs]
     steps = [line[0] for line in line_of]  # what each warp issues next
-    issues: list[list[int]] = [[] for _ in programs]
+    issues: list[Times] = [array("q") for _ in programs]
 
     n_queues = max([MEMORY, *queue]) + 1
     slow = tuple(range(MEMORY + 1, n_queues))
@@ -165,7 +168,7 @@ def run(
     unparking: dict[int, list[int]] = {}  # and by the cycle in which the wait for loads or a barrier is over
     # Warps of each block that have not exited, and those of them that stand at its barrier.
     in_block = dict.fromkeys(blocks, 0)
-    arrived: dict[int, list[tuple[int, Any, Any, Any]]] = {block: [] for block in in_block}
+    arrived: dict[int, list[int]] = {block: [] for block in in_block}
     unfinished = 0
     for w, step in enumerate(steps):
         if step is not None:
@@ -174,7 +177,7 @@ def run(
             ready_of[w][step[2]] |= bit_of[w]
     pools: list[Pool] | None = None
     parked = [0] * schedulers  # bits of the warps that wait for loads (two_level) or a barrier, or are done
-    if policy.pools:
+    if policy.pools and len(programs) > ACTIVE_WARPS * schedulers:
         pools = []
         for s, _, _, _, bits in numbered:
             order = list(bits)
@@ -184,11 +187,39 @@ def run(
 
     inside = [-1] * schedulers  # bits of the warps that two_level may issue: all, without pools
     awaited: list[dict[int, Any]] = [joining, unparking, *waking]
-    moved = [policy.pools] * schedulers  # a warp has parked or gone on since the pool was settled
+    moved = [pools is not None] * schedulers  # a warp has parked or gone on since the pool was settled
+
+    repeats = Repeats(
+        programs,
+        issues,
+        favoured,
+        ready,
+        free,
+        waking,
+        joining,
+        unparking,
+        landing,
+        arrived,
+        parked,
+        moved,
+        pools or [],
+    )
+    now = (favoured, ready)
+    hold_at = repeats.hold_at
 
     t = 0
     look_ahead = 0  # not before this cycle
     while True:
+        if now in repeats.held:
+            skipped = repeats.skip(t, memory_free, last_cycle)
+            if skipped:
+                t += skipped
+                memory_free += skipped
+                look_ahead = t
+                hold_at = min(hold_at, t + WORTH)
+                steps = [line[len(times)] for line, times in zip(line_of, issues, strict=True)]
+        if t >= hold_at:
+            hold_at = repeats.hold(t, memory_free)
         if t in joining:
             for w in joining.pop(t):
                 ready_of[w][steps[w][2]] |= bit_of[w]  # type: ignore[index]  # a waking warp has a next step
@@ -286,19 +317,20 @@ def run(
                 unfinished -= 1
                 in_block[block] -= 1
             elif interval == 0:
-                arrived[block].append((w, after, older, loads))
+                arrived[block].append(w)
             # Whoever arrives last, or exits last of those missing, lets all go on in the next cycle, not
             # before: another scheduler may still have to decide in this one.
             arrivals = arrived[block]
             if not arrivals or len(arrivals) < in_block[block]:
                 continue
             arrived[block] = []
-            for v, after, older, loads in arrivals:
+            for v in arrivals:
+                times = issues[v]
+                _, after, _, _, _, _, older, loads = line_of[v][len(times) - 1]  # type: ignore[misc]  # its barrier
                 if after is None:
                     unfinished -= 1
                     in_block[block] -= 1
                     continue
-                times = issues[v]
                 wake = max([t + 1, *[times[pc] + latency for pc, latency in older]])
                 joining.setdefault(wake, []).append(v)
                 if pools is not None:

@@ -8,7 +8,6 @@ the last stage need a closer look.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from pulsewarp.simt._compiled import Compiled, Ints
 from pulsewarp.simt._engine import Pool
 from pulsewarp.simt._policy import ACTIVE_WARPS
+from pulsewarp.simt._repeats import Times
 
 STATES = ("issues", "ready", "unit", "memory", "result", "barrier", "limit", "finished", "pending")
 ISSUES, READY, UNIT, MEMORY, RESULT, BARRIER, LIMIT, FINISHED, PENDING = range(len(STATES))
@@ -44,11 +44,11 @@ class Log:
 
 
 def log(
-    programs: Sequence[Compiled], units: tuple[str, ...], schedulers: int, issues: Sequence[Sequence[int]]
+    programs: Sequence[Compiled], units: tuple[str, ...], schedulers: int, issues: Sequence[Times]
 ) -> Log:
     """Return every issue of a run as columns, ordered by cycle and scheduler."""
     counts = [len(times) for times in issues]
-    cycle = np.fromiter(itertools.chain.from_iterable(issues), np.int64, sum(counts))
+    cycle = np.concatenate([np.frombuffer(times, np.int64) for times in issues])
     warp = np.repeat(np.arange(len(programs)), counts)
     slot = cycle * schedulers + warp % schedulers
     # A slot holds one issue, so laying the issues out by slot puts them in order.
@@ -83,7 +83,7 @@ def log(
 def unroll(
     programs: Sequence[Compiled],
     blocks: Sequence[int],
-    issues: Sequence[Sequence[int]],
+    issues: Sequence[Times],
     events: Log,
     schedulers: int,
     max_outstanding: int | None,
@@ -102,7 +102,7 @@ def unroll(
     asks = np.array([_ASKS + u if name in busy else READY for u, name in enumerate(events.units)], np.int8)
     for (_, n), warps in together.items():
         openings = np.array([opened[w] for w in warps], np.int64).reshape(len(warps), -1)
-        times = np.array([issues[w] for w in warps], np.int64).reshape(len(warps), -1)
+        times = np.stack([np.frombuffer(issues[w], np.int64) for w in warps])
         made = _stages(programs[warps[0]], n, times, openings, asks, T)
         if len(warps) == W:
             state, pc, until = made

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pulsewarp import _checks
 from pulsewarp._arrays import freeze
@@ -112,14 +114,21 @@ def simulate(
             f"The run passes {last_cycle} cycles, but cycles x warps may be at most {MOST_CELLS} "
             f"(here {counted(len(kept), 'warp')}); shorten the programs or their latencies."
         ) from None
-    state, pc, until = _states.unroll(compiled, in_block, issues, events, schedulers, max_outstanding, pools)
+
+    def per_cycle() -> dict[str, NDArray[Any]]:
+        state, pc, until = _states.unroll(
+            compiled, in_block, issues, events, schedulers, max_outstanding, pools
+        )
+        lanes = np.zeros(state.shape, np.uint8)
+        lanes[events.cycle, events.warp] = events.lanes
+        return {"state": freeze(state), "pc": freeze(pc), "until": freeze(until), "lanes": freeze(lanes)}
+
     issued = np.full((events.cycles, schedulers), -1, np.int32)
     issued[events.cycle, events.scheduler] = events.warp
-    lanes = np.zeros(state.shape, np.uint8)
-    lanes[events.cycle, events.warp] = events.lanes
     loads = events.unit == (events.units.index("mem") if "mem" in events.units else -1)
     requests = np.stack([events.cycle, events.warp, events.pc, events.done], axis=1)[loads]
-    return WarpTrace(
+    return WarpTrace._of_run(
+        per_cycle,
         programs=kept,
         blocks=in_block,
         schedulers=schedulers,
@@ -128,10 +137,6 @@ def simulate(
         cycles=events.cycles,
         issue_count=len(events.cycle),
         issued=freeze(issued),
-        state=freeze(state),
-        pc=freeze(pc),
-        until=freeze(until),
-        lanes=freeze(lanes),
         requests=freeze(requests),
     )
 

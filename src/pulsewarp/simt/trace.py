@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +86,8 @@ class Kernel:
             max_outstanding=max_outstanding,
             blocks=self.blocks,
         )
-        return replace(trace, kernel=self)
+        object.__setattr__(trace, "kernel", self)  # nobody else has this trace yet
+        return trace
 
     def __repr__(self) -> str:
         (m, k), n = self.a.shape, self.b.shape[1]
@@ -95,11 +97,16 @@ class Kernel:
         )
 
 
+# What `WarpTrace` works out when one of them is first read: most of the time that a run takes.
+PER_CYCLE = ("state", "pc", "until", "lanes")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class WarpTrace:
     """What every warp and every scheduler did in every cycle of a run of `simulate`.
 
-    Entry ``t`` of an array tells of cycle ``t``. Letters: `T` cycles, `W` warps, `S` schedulers.
+    Entry ``t`` of an array tells of cycle ``t``. Letters: `T` cycles, `W` warps, `S` schedulers. The issues
+    settle `state`, `pc`, `until` and `lanes`, which are worked out when one of them is first read.
 
     Parameters
     ----------
@@ -173,6 +180,30 @@ class WarpTrace:
     requests: NDArray[np.int64]
     kernel: Kernel | None = None
     held: tuple[int, ...] = ()
+
+    @classmethod
+    def _of_run(cls, per_cycle: Callable[[], Mapping[str, NDArray[Any]]], **known: Any) -> WarpTrace:
+        """Return a trace that asks `per_cycle` for the arrays in `PER_CYCLE` when one of them is read."""
+        trace = object.__new__(cls)
+        trace.__dict__.update(known, _per_cycle=per_cycle)
+        return trace
+
+    if not TYPE_CHECKING:  # a type checker shall go on finding names that are not there
+
+        def __getattr__(self, name: str) -> Any:
+            """Work out the arrays that nobody has read so far."""
+            per_cycle = self.__dict__.get("_per_cycle")
+            if per_cycle is None or name not in PER_CYCLE:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self.__dict__.update(per_cycle())
+            self.__dict__.pop("_per_cycle", None)
+            return self.__dict__[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields, for a copy or a file, with the arrays in them."""
+        for name in PER_CYCLE:
+            getattr(self, name)
+        return dict(self.__dict__)
 
     @property
     def warps(self) -> int:
