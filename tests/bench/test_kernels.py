@@ -50,8 +50,8 @@ def input_of(name: str, seed: int = 0) -> tuple[Any, ...]:
     return tuple(made)
 
 
-def optimised(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Program:
-    return read_program(jax.jit(function).lower(*arguments).compile().as_text())
+def optimised(function: Callable[..., Any], arguments: tuple[Any, ...], **options: Any) -> Program:
+    return read_program(jax.jit(function, **options).lower(*arguments).compile().as_text())
 
 
 def chain_of(name: str, links: int = LINKS) -> Callable[..., Any]:
@@ -139,7 +139,14 @@ def faults_of(name: str, program: Program, links: int = LINKS) -> list[str]:
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Program]:
-    return {name: optimised(chain_of(name), as_stored(name)) for name in CHAINED}
+    return {name: optimised(chain_of(name), for_a_chain(name), donate_argnums=(0, 1)) for name in CHAINED}
+
+
+def for_a_chain(name: str) -> tuple[Any, ...]:
+    """Return what a chain takes: the input, a result of zeros, and the other arrays."""
+    x, *others = as_stored(name)
+    result = jax.eval_shape(kernels.function_of(jax, name), x, *others)
+    return x, np.zeros(result.shape, result.dtype), *others
 
 
 def as_stored(name: str) -> tuple[Any, ...]:
@@ -217,7 +224,7 @@ def test_a_chain_computes_what_the_same_steps_in_numpy_compute(name: str) -> Non
     arguments = as_stored(name)
     firsts = []
     for links in (1, 3):
-        last, result = chain_of(name, links)(*arguments)
+        last, result = chain_of(name, links)(*for_a_chain(name))
         expected_last, expected = numpy_chain(name, arguments, links)
         np.testing.assert_allclose(last, expected_last, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
@@ -410,6 +417,37 @@ def test_data_that_a_cache_can_hold_are_said(
 def test_a_kernel_that_only_reads_is_said_to_have_a_low_roof_on_a_cpu(name: str, platform: str) -> None:
     told = kernels._about_reading(KERNELS[name], 10**6, card_of(platform))
     assert bool(told) == ((name, platform) == ("reduction", "cpu"))
+
+
+@pytest.mark.parametrize("name", ["elementwise", "prefix_scan"])
+def test_each_call_of_a_chain_takes_over_the_arrays_of_the_last_and_goes_on(name: str) -> None:
+    bench_of = kernels._Bench(jax, KERNELS[name], size_of(name), "fp32", None, 0, 1.0)
+    arrays = tuple(each.copy() for each in bench_of.arrays())
+    links = kernels._Links(bench_of, bench_of.arrays(), jax.device_put(for_a_chain(name)[1]), 2)
+    links()
+    before = links.held
+    last, result = links()
+    assert all(array.is_deleted() for array in before)  # given away: no fresh page, no copy
+    expected_last, expected = numpy_chain(name, arrays, 4)
+    np.testing.assert_allclose(last, expected_last, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_an_interrupt_that_takes_the_arrays_with_it_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = kernels._Links.__call__
+    calls = itertools.count()
+
+    def lost(self: kernels._Links) -> Any:
+        if next(calls) == 5:
+            self._program(*self.held, *self._others)
+            raise KeyboardInterrupt
+        return real(self)
+
+    monkeypatch.setattr(kernels._Links, "__call__", lost)
+    monkeypatch.setattr(_clock, "warm_up", lambda *_: [0.1])
+    with pytest.raises(KeyboardInterrupt) as caught:
+        bench.time_kernel("sort", size=64, repeats=50)
+    assert not isinstance(caught.value, _clock.Interrupted)
 
 
 def test_arrays_beyond_memory_are_refused_with_a_size_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:

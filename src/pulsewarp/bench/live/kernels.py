@@ -301,7 +301,8 @@ def chain(jax: ModuleType, function: Callable[..., Any], length: int) -> Callabl
     element of the last result plus 0.618: another input each time, so no run can be moved out of the loop.
     The whole result is carried from run to run, so none can shrink to the element that is read. Where JAX
     has an optimisation barrier, it stands before and after the kernel, so that nothing is fused into it.
-    The cost over bare runs is one element.
+    The cost over bare runs is one element. Input and result are taken and given back, so that a caller who
+    donates them pays for no fresh page: first touching those took up to three times as long as the kernel.
 
     Parameters
     ----------
@@ -315,12 +316,13 @@ def chain(jax: ModuleType, function: Callable[..., Any], length: int) -> Callabl
     Returns
     -------
     callable
-        The kernel's arguments to (the last input, its result).
+        (the input, the result before it, the kernel's other arguments) to (the last input, its result).
 
     Examples
     --------
     >>> import jax
-    >>> last, result = chain(jax, lambda x: x + 1, 2)(np.zeros(2, np.float32))
+    >>> zeros = np.zeros(2, np.float32)
+    >>> last, result = chain(jax, lambda x: x + 1, 2)(zeros, zeros)
     >>> [f"{value:.3f}" for value in (*last, *result)]
     ['0.236', '0.000', '1.236', '1.000']
     """
@@ -328,9 +330,8 @@ def chain(jax: ModuleType, function: Callable[..., Any], length: int) -> Callabl
     # Public since JAX 0.4.36 or so; the optimised programs of older ones are the same on a CPU without it.
     alone = getattr(lax, "optimization_barrier", lambda array: array)
 
-    def run(x: Any, *others: Any) -> tuple[Any, Any]:
-        shape = jax.eval_shape(function, x, *others)
-        middle = tuple(side // 2 for side in shape.shape)
+    def run(x: Any, last: Any, *others: Any) -> tuple[Any, Any]:
+        middle = tuple(side // 2 for side in last.shape)
         after = tuple(side + 1 for side in middle)
 
         def step(_: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
@@ -342,8 +343,7 @@ def chain(jax: ModuleType, function: Callable[..., Any], length: int) -> Callabl
             return x, element, alone(function(x, *others))
 
         first = x[(0,) * x.ndim].astype("float32")
-        start = x, first, numpy.zeros(shape.shape, shape.dtype)
-        x, _, last = lax.fori_loop(0, length, step, start)
+        x, _, last = lax.fori_loop(0, length, step, (x, first, last))
         return x, last
 
     return run
@@ -411,23 +411,65 @@ def _repeat(
     return seconds, result, compiled, None
 
 
+class _Links:
+    """A compiled chain of a kernel whose arrays stay on the device: each call takes over the last one's."""
+
+    def __init__(self, bench: _Bench, arrays: Arrays, result: Any, length: int) -> None:
+        first, *others = bench.on_device(arrays)
+        self.length = length
+        self.held = first, result
+        self._others = others
+        self._program, self.compile_seconds, self.text = _clock.compile_for(
+            bench.jax,
+            chain(bench.jax, bench.function, length),
+            (*self.held, *others),
+            donate_argnums=(0, 1),
+        )
+
+    def __call__(self) -> Any:
+        """Run the chain; return the last input and its result, which the next call takes."""
+        self.held = self._program(*self.held, *self._others)
+        return self.held
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether an interrupt came when a call had taken the arrays and not yet given any back."""
+        return any(array.is_deleted() for array in self.held)
+
+
 def _chained(bench: _Bench) -> _Found:
-    jax, arrays = bench.jax, bench.arrays()
-    on_device = bench.on_device(arrays)
-    single, _, _ = _clock.compile_for(jax, bench.function, on_device)
-    estimate = min(_clock.call_once(jax, single, on_device)[0] for _ in range(2))
-    long = _clock.lengthen(jax, lambda length: chain(jax, bench.function, length), estimate, on_device)
-    seconds, (last, result), compiled, interrupt = _repeat(bench, long.program, on_device)
+    arrays = bench.arrays()
+    links, warm = _long_chain(bench, arrays)
+    seconds, _, compiled, interrupt = _repeat(bench, links, ())
+    if interrupt is not None and links.is_lost:  # what cannot be checked is not kept
+        raise KeyboardInterrupt from interrupt
+    last, result = links.held
     return _Found(
-        seconds=tuple(value / long.length for value in seconds),
+        seconds=tuple(value / links.length for value in seconds),
         error=_relative_error(result, bench.exact(last, *arrays[1:])),
         compilations=compiled,
-        compile_seconds=long.compile_seconds,
-        warmup_calls=len(long.warm),
-        per_repeat=long.length,
-        notes=_about_copies(long.text, bench.bytes_moved),
+        compile_seconds=links.compile_seconds,
+        warmup_calls=len(warm),
+        per_repeat=links.length,
+        notes=_about_copies(links.text, bench.bytes_moved),
         interrupt=interrupt,
     )
+
+
+def _long_chain(bench: _Bench, arrays: Arrays) -> tuple[_Links, list[float]]:
+    """Return a chain that is long beside its dispatch, warm, and the seconds of the warming calls."""
+    jax, on_device = bench.jax, bench.on_device(arrays)
+    single, _, _ = _clock.compile_for(jax, bench.function, on_device)
+    calls = [_clock.call_once(jax, single, on_device) for _ in range(2)]
+    estimate, result = min(seconds for seconds, _ in calls), calls[-1][1]
+    for _ in range(_clock.LOOKS):  # a call's dispatch hides how fast a small kernel is: look again
+        length = min(_clock.LONGEST_CHAIN, max(2, math.ceil(_clock.CHAIN_SECONDS / estimate)))
+        links = _Links(bench, arrays, result, length)
+        warm = _clock.warm_up(jax, links, ())
+        if min(warm) > _clock.CHAIN_SECONDS / 2 or length == _clock.LONGEST_CHAIN:
+            break
+        estimate, result = min(warm) / length, links.held[1]
+    return links, warm
 
 
 def _calls(bench: _Bench) -> _Found:
