@@ -1096,8 +1096,8 @@ def _group_name(runs: Sequence[Measurement]) -> str:
     days = sorted({run.when[:10] for run in runs})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return (
-        f"{first.device.label}, {first.origin} {when}<br>"
-        f"{first.matmul.dtype} at precision {first.precision}, {first.clock} clock"
+        f"{first.device.label}<br>{first.origin} {when}, {first.clock} clock<br>"
+        f"{first.matmul.dtype} at precision {first.precision}"
     )
 
 
@@ -1242,7 +1242,7 @@ def _log_axis(axis: Any, title: str, span: tuple[float, float]) -> None:
 
 def _laid_out(figure: go.Figure, title: str, subtitle: str, plot_height: int) -> go.Figure:
     """Give a figure the house's paper, ink and type, and a legend below that a phone can read."""
-    lines = textwrap.wrap(subtitle, 54)
+    lines = textwrap.wrap(subtitle, 52)
     entries = [str(trace.name) for trace in figure.data if trace.showlegend is not False]
     head = 54 + 16 * len(lines)
     legend = sum(10 + 17 * (1 + name.count("<br>")) for name in entries)
