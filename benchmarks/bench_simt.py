@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from typing import Any
 
@@ -30,6 +31,20 @@ def tensor_tiles() -> list[simt.Instruction]:
     return [*tile, simt.bar()] * 40
 
 
+def irregular(bars: bool) -> list[simt.Instruction]:
+    """Return 1,000 instructions drawn at random, loads and FMAs: nothing in them repeats."""
+    draw = random.Random(7)
+    registers = [f"r{k}" for k in range(12)]
+
+    def instruction() -> simt.Instruction:
+        load = draw.random() < 0.25
+        latency = draw.choice((30, 60, 200, 400) if load else (4, 4, 6))
+        srcs = () if load else tuple(draw.sample(registers, 2))
+        return simt.Instruction("mem" if load else "alu", latency, 1, draw.choice(registers), srcs)
+
+    return [simt.bar() if bars and pc % 25 == 24 else instruction() for pc in range(1000)]
+
+
 def runs() -> dict[str, dict[str, Any]]:
     """Return the arguments of `simulate` by what holds the warps up; 32 warps, or as many as a kernel has."""
     barrier, late = simt.chain_and_barrier(100, 9), simt.chain_and_barrier(100, 18)
@@ -49,6 +64,8 @@ def runs() -> dict[str, dict[str, Any]]:
         "barrier every FMA": {"programs": [simt.chain_and_barrier(500, 1)] * 32},
         "divergence: 4 paths of 8 lanes": {"programs": [simt.diverge(4, 200, 200)] * 32},
         "tensor: 4 accumulators, staged by barriers": {"programs": [tensor_tiles()] * 32},
+        "irregular: loads and FMAs": {"programs": [irregular(bars=False)] * 32},
+        "irregular, with barriers": {"programs": [irregular(bars=True)] * 32},
         "16x16 product, k = 256": {"programs": kernel.programs, "blocks": kernel.blocks},
     }
 
@@ -92,11 +109,12 @@ def bench_scheduling() -> list[dict[str, Any]]:
             slowest = min(rates, key=lambda policy: rates[policy])
             row = {"name": f"{name} ({slowest}{what})", "value": rates[slowest], "unit": "instr/s"}
             rows.append({**row, "limit": limit, "better": "higher"})
-    for row, what in zip(rows[:2], ("the first", "the first, states read"), strict=True):
+    first, with_states = (row["value"] for row in rows[:2])
+    for value, what in ((first, "the first"), (with_states, "the first, states read")):
         name = f"{what}, against Accel-Sim's {ACCELSIM} instr/s where that was measured"
-        rows.append({"name": name, "value": row["value"] / ACCELSIM, "unit": "times"})
+        rows.append({"name": name, "value": value / ACCELSIM, "unit": "times"})
     name = "additions of a Python loop here for one instruction of the first"
-    rows.append({"name": name, "value": additions_a_second() / rows[0]["value"], "unit": "additions"})
+    rows.append({"name": name, "value": additions_a_second() / first, "unit": "additions"})
     return rows
 
 

@@ -298,6 +298,7 @@ def test_a_fault_in_what_is_settled_beforehand_is_seen(
 
 
 REPEATS: list[tuple[str, str, str]] = [
+    ("the other moment taken for the one found", " or moment.chosen != now", ""),
     ("one instruction too few the same", "steps[w]) - 1) // steps[w]", "steps[w])) // steps[w]"),
     ("instructions not compared", "[bisect_left(unlike, pc)] - pc", "[-1] - pc"),
     ("whom an instruction waits for not compared", "*back.T, *needed.T", ""),

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,10 +28,8 @@ else:
 NEVER = 1 << 62  # a cycle after any
 SHORTEST, LONG, LONGEST = 64, 1024, 8192  # cycles for which one moment is held against those that follow
 WORTH = 64  # fewer instructions than this at once are not worth the trouble
-PATIENCE = (
-    64  # moments that look like the one held and are not, or to no avail, until it is looked for no more
-)
-FEW = 128  # instructions for each such moment, on the whole: looking must not cost more than it saves
+PATIENCE = 64  # moments that look like the one held in vain, until it is looked for no more
+FEW = 64  # instructions for each such moment, on the whole: looking must not cost more than it saves
 
 
 class Lags:
@@ -74,8 +73,8 @@ class Moment:
     """One moment of a run, held against those that follow."""
 
     t: int
-    outline: tuple[int, ...]
-    state: tuple[Any, ...]
+    chosen: tuple[list[int], list[list[int]]]  # favoured and ready
+    parts: tuple[object, ...]
     issued: list[int]  # by each warp
     moves: list[int]  # in each pool
     watch: int = 0  # not before this cycle is it looked for again
@@ -119,23 +118,25 @@ class Repeats:
             self.held = []
             return t + SHORTEST
         moves = [len(pool.moves) for pool in self.pools]
-        moment = Moment(t, self._outline(t, memory_free), self._standing(t), issued, moves)
+        chosen = list(self.favoured), [list(masks) for masks in self.ready]
+        moment = Moment(t, chosen, tuple(self._parts(t, memory_free)), issued, moves)
         if t >= self._late:
             self._length = 2 * self._length if self._length < LONGEST else SHORTEST
             self._late = t + self._length
             self._moments[1:] = [moment]
         self._moments[:1] = [moment]
-        self.held = [moment.state[:2] for moment in self._moments]
+        self.held = [moment.chosen for moment in self._moments]
         self._rest = min(2 * self._rest, LONG)
         return t + self._rest
 
     def skip(self, t: int, memory_free: int, last_cycle: int) -> int:
         """Return how many cycles repeat those since a moment held; their issues are noted."""
-        outline = self._outline(t, memory_free)
+        now = (self.favoured, self.ready)
         for moment in self._moments:
-            if t < moment.watch:
+            # What the loop found may be the other moment.
+            if t < moment.watch or moment.chosen != now:
                 continue
-            often = self._often(t, moment) if outline == moment.outline else 0
+            often = self._often(t, memory_free, moment)
             if often:
                 skipped = often * (t - moment.t)
                 if t + skipped > last_cycle:
@@ -146,12 +147,12 @@ class Repeats:
             moment.missed += 1
             if moment.missed == PATIENCE:
                 moment.watch = NEVER
-                self.held = [m.state[:2] for m in self._moments if m.watch < NEVER]
+                self.held = [m.chosen for m in self._moments if m.watch < NEVER]
         return 0
 
-    def _often(self, t: int, moment: Moment) -> int:
+    def _often(self, t: int, memory_free: int, moment: Moment) -> int:
         """Return how often what happened since the moment happens again; 0 when that is not worth while."""
-        if self._standing(t) != moment.state:
+        if not all(map(eq, moment.parts, self._parts(t, memory_free))):
             return 0
         steps = [len(times) - n for times, n in zip(self.issues, moment.issued, strict=True)]
         going = [w for w, step in enumerate(steps) if step]
@@ -189,27 +190,22 @@ class Repeats:
         self._rest = SHORTEST // 2
         moment.watch = t + skipped + period + 1
 
-    def _outline(self, t: int, memory_free: int) -> tuple[int, ...]:
-        """Return some of what decides what comes next, with little effort."""
-        busy = max([max(cycles) for cycles in self.free])
-        wakes = min(self.waking[0], default=t)
-        return max(memory_free - t, 0), max(busy - t, 0), wakes - t, len(self.joining), *map(len, self.waking)
+    def _parts(self, t: int, memory_free: int) -> Iterator[object]:
+        """Yield what else decides what comes next, but for the programs and results on their way.
 
-    def _standing(self, t: int) -> tuple[Any, ...]:
-        """Return all the rest of it, but for the programs and results on their way."""
-        return (
-            list(self.favoured),
-            [list(masks) for masks in self.ready],
-            [[max(cycle - t, 0) for cycle in cycles] for cycles in self.free],
-            [sorted([(cycle - t, bits) for cycle, bits in wakes.items()]) for wakes in self.waking],
-            sorted([(cycle - t, list(warps)) for cycle, warps in self.joining.items()]),
-            sorted([(cycle - t, list(warps)) for cycle, warps in self.unparking.items()]),
-            sorted([cycle - t for cycle in self.landing if cycle > t]),
-            [list(warps) for warps in self.arrived.values()],
-            list(self.parked),
-            list(self.moved),
-            [(pool.active, list(pool.queue)) for pool in self.pools],
-        )
+        What differs the most comes first, since a comparison goes no further.
+        """
+        yield max(memory_free - t, 0)
+        for wakes in self.waking:
+            yield sorted([(cycle - t, bits) for cycle, bits in wakes.items()])
+        yield sorted([(cycle - t, list(warps)) for cycle, warps in self.joining.items()])
+        yield [[max(cycle - t, 0) for cycle in cycles] for cycles in self.free]
+        yield sorted([cycle - t for cycle in self.landing if cycle > t])
+        yield list(self.parked)
+        yield list(self.moved)
+        yield [(pool.active, list(pool.queue)) for pool in self.pools]
+        yield sorted([(cycle - t, list(warps)) for cycle, warps in self.unparking.items()])
+        yield [list(warps) for warps in self.arrived.values()]
 
     def _lag(self, w: int) -> Lags:
         compiled = self.programs[w]
