@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,10 +101,11 @@ class Comparison:
         for name, runs in zip(self.names, (self.only_first, self.only_second), strict=True):
             lines += [f"Only in {name}: {_in_words(run)}." for run in runs]
         if self.rows:
-            lines.append(
+            lines += textwrap.wrap(
                 f"Ratio: median time of {second} over {first}; in brackets {COVERAGE:.0%} of {RESAMPLES} "
                 "draws from the repeats of both, which says how steady each run was, not how one day differs "
-                "from the next."
+                "from the next.",
+                100,  # as wide as a page without scrolling
             )
         return "\n".join([*lines, *self.differences])
 
