@@ -90,6 +90,8 @@ def open_html(
         page = take_page(browser, [] if lasting else spare_pages[touch], touch=touch)
         page.set_viewport_size({"width": viewport[0], "height": viewport[1]})
         page.emulate_media(
+            media="null",  # as a fresh page has it, should an earlier test have printed
+            forced_colors="none",
             color_scheme="dark" if dark else "light",
             reduced_motion="reduce" if reduced_motion else "no-preference",
         )
