@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -334,7 +335,7 @@ def test_an_interrupt_before_the_first_repeat_is_a_plain_one(on: Any) -> None:
 
 
 def test_a_call_is_timed_until_its_result_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Late:
+    class Late(ModuleType):
         """JAX of a device whose calls return at once and whose results come a second later."""
 
         time = 0.0
@@ -343,6 +344,6 @@ def test_a_call_is_timed_until_its_result_is_there(monkeypatch: pytest.MonkeyPat
             self.time += 1.0
             return result
 
-    late: Any = Late()
+    late = Late("jax")
     monkeypatch.setattr(_clock, "now", lambda: late.time)
     assert _clock.call_once(late, lambda: "result", ()) == (1.0, "result")
