@@ -335,8 +335,9 @@ def on(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let the sweep believe that it is on another device."""
 
     def believe(platform: str, chip: str | None = None, devices_per_chip: int = 1) -> None:
-        card = SimpleNamespace(platform=platform, chip=chip, devices_per_chip=devices_per_chip)
-        monkeypatch.setattr(sweeps, "devices", lambda: card)
+        changes = {"platform": platform, "chip": chip, "devices_per_chip": devices_per_chip}
+        seen = dataclasses.replace(bench.devices(), **changes)
+        monkeypatch.setattr(sweeps, "devices", lambda: seen)
 
     return believe
 

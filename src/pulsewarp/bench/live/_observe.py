@@ -75,7 +75,7 @@ def see_jax() -> card.SeenJax:
         except Exception as raised:  # whatever a driver raises belongs on the card
             failure = str(raised)
     seen = tuple(see_device(device) for device in listed)
-    table = _backend_errors()  # an older JAX lists a plugin that could not be set up there too, without a reason
+    table = _backend_errors()  # an older JAX lists a plugin that could not be set up, without a reason
     errors = {**table, **_plugin_errors, **{name: text for name, text in table.items() if text}}
     return card.SeenJax(jax.__version__, seen, failure, errors, **told)
 
