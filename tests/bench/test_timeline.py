@@ -254,8 +254,8 @@ def test_the_newest_run_of_a_folder_is_read(tmp_path: Path) -> None:
     [
         (b"", "is no profiler's trace"),
         (b"\x1f\x8bgarbage", "is no profiler's trace"),
-        (gzip.compress(b'{"traceEvents": []}')[:-9], "is cut short"),
-        (gzip.compress(b'{"traceEvents": [')[:], "is no profiler's trace"),
+        (gzip.compress(b'{"traceEvents": []}', mtime=0)[:-9], "is cut short"),
+        (gzip.compress(b'{"traceEvents": [', mtime=0)[:], "is no profiler's trace"),
         (b"\xff\xfe\x00", "is no profiler's trace"),
         (b"[1, 2]", "holds no list of traceEvents"),
         (b'{"traceEvents": 3}', "holds no list of traceEvents"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,8 @@ class Interrupted(KeyboardInterrupt):
         self.measurement: Any = None
 
 
-class Chain(NamedTuple):
+@dataclass(frozen=True)
+class Chain:
     """A compiled chain that is long enough to time, warm."""
 
     length: int
@@ -170,7 +172,7 @@ def _more(seconds: Sequence[float], repeats: int | None, budget: float) -> bool:
 
 def _settled(seconds: Sequence[float]) -> bool:
     low, middle, high = np.quantile(seconds, (0.25, 0.5, 0.75))
-    return len(seconds) >= ENOUGH_TO_JUDGE and high - low <= SETTLED * middle * math.sqrt(len(seconds))
+    return len(seconds) >= ENOUGH_TO_JUDGE and bool(high - low <= SETTLED * middle * math.sqrt(len(seconds)))
 
 
 def unsteady(seconds: Sequence[float]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pulsewarp import chips
 from pulsewarp._checks import choice, names_keywords, positive_number, several, whole_number
@@ -134,7 +134,8 @@ def sweep(
         return run.found  # within: an interrupt from here on could only lose what was measured
 
 
-class _Product(NamedTuple):
+@dataclass(frozen=True)
+class _Product:
     shape: Shape
     dtype: str
     precision: str | None
@@ -295,7 +296,11 @@ def _products(
     pairs = [(each, level) for each in dtypes for level in asked or (_precisions(each) if every else (None,))]
     products = [_Product(shape, *pair) for shape in listed for pair in pairs]
     if isinstance(listed, ShapeList):  # a model's layers repeat their shapes
-        products = list({(product.shape.sizes, *product[1:]): product for product in products}.values())
+        products = list(
+            {
+                (product.shape.sizes, product.dtype, product.precision): product for product in products
+            }.values()
+        )
     return tuple(products)
 
 
