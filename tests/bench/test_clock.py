@@ -334,6 +334,7 @@ def test_an_interrupt_before_the_first_repeat_is_a_plain_one(on: Any) -> None:
     assert not isinstance(caught.value, Interrupted)
 
 
+@pytest.mark.wrong_type  # a module that is none
 def test_a_call_is_timed_until_its_result_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     class Late(ModuleType):
         """JAX of a device whose calls return at once and whose results come a second later."""

@@ -96,15 +96,23 @@ def test_one_whole_product_stands_in_the_loop_and_nothing_is_done_before_it(
     text = chosen(of)
     assert fault(text, of, LENGTH) is None
     found = _proof.examine(text)  # what every measurement is checked with comes to the same
-    assert (found.products, found.elements, found.changed) == (LENGTH, batch * 24 * 16, ())
+    assert (found.products, found.elements, found.changed) == (told(text, LENGTH), batch * 24 * 16, ())
+
+
+def told(text: str, length: int) -> int | None:
+    """Return what a program can tell of how often it loops: JAX 0.4.30 prints no such number."""
+    return length if "known_trip_count" in text else None
 
 
 @pytest.mark.parametrize("length", [2, 1000])
 @pytest.mark.parametrize("sizes", [(1, 64, 64), (64, 64, 1), (256, 256, 256)], ids=str)
 def test_thin_and_long_chains_keep_every_product(sizes: tuple[int, int, int], length: int) -> None:
     of = work(sizes=sizes)
-    found = _proof.examine(compiled(timing.chain_of(jax, of, of.smaller, length), of))
-    assert (found.products, found.elements) == (length, sizes[0] * sizes[2])
+    text = compiled(timing.chain_of(jax, of, of.smaller, length), of)
+    found = _proof.examine(text)
+    assert found.products == told(text, length)
+    unread = found.products is None and found.elements is None  # JAX 0.4.30 hands large ones to a library
+    assert unread or found.elements == sizes[0] * sizes[2]
 
 
 def loop(step: Callable[[Any, Any, Any], tuple[Any, Any, Any]], of: Work, length: int) -> Callable[..., Any]:
@@ -246,7 +254,9 @@ def test_a_product_is_right_and_its_error_told(dtype: str, batch: int, transpose
     assert run.compile_seconds > 0 and run.warmup_calls >= 1
     assert (run.products_per_repeat == 1) == (clock == "call")
     assert run.versions["jax"] == jax.__version__
-    assert not any("compiled program" in note or "prepared" in note for note in run.notes)
+    unread = clock == "device" and told(chosen(work()), LENGTH) is None
+    assert any("could not be read" in note for note in run.notes) == unread
+    assert not any(word in note for note in run.notes for word in ("program makes", "prepared"))
 
 
 @pytest.mark.usefixtures("brief")
