@@ -107,6 +107,7 @@ def card(platform: str = "cpu", kind: str = "cpu", free: int | None = None) -> A
     [
         (card(free=64 * 2**30), 36 * MIB, 144 * MIB),
         (card(free=64 * 2**30), 8 * MIB, 64 * MIB),
+        (card(free=64 * 2**30), 256 * MIB, 160 * MIB),  # a lesson has 1 GB
         (card(free=64 * 2**30), None, 128 * MIB),
         (card(free=1600 * MIB), 36 * MIB, 100 * MIB),
         (card(), 36 * MIB, 144 * MIB),

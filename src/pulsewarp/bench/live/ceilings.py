@@ -42,6 +42,9 @@ _UNKNOWN_CACHE = {
     "tpu": 128 * _MIB,
 }  # where neither files nor catalogue tell
 _LEAST_BYTES = {"cpu": 64 * _MIB}  # of an array; elsewhere 256 MiB, so that a pass outlasts a launch
+_MOST_BYTES = {
+    "cpu": 160 * _MIB
+}  # three arrays, and a lesson stays under 1 GB; a note says what that leaves open
 _SHARE_OF_MEMORY = 16  # an array takes at most this fraction of what is free
 _CALL_SECONDS = {"cpu": 0.1}  # elsewhere 20 ms; a call's dispatch then weighs well under a percent
 _PERIOD = 127 * 128  # after so many elements the arrays' patterns repeat
@@ -433,6 +436,7 @@ def _array_bytes(seen: card.DeviceCard, cache: int | None) -> int:
     platform = seen.platform or ""
     assumed = cache if cache is not None else _UNKNOWN_CACHE.get(platform, 64 * _MIB)
     wanted = max(_TIMES_CACHE * assumed, _LEAST_BYTES.get(platform, 256 * _MIB))
+    wanted = min(wanted, _MOST_BYTES.get(platform, wanted))
     if seen.memory_free_bytes is None:
         return wanted
     return max(_MIB, min(wanted, seen.memory_free_bytes // _SHARE_OF_MEMORY))
