@@ -30,7 +30,7 @@ TPU_PROGRAM = """HloModule jit_run
   %p = (s32[], TYPE[M,K]{1,0:T(8,128)}, f32[M,N]{1,0:T(8,128)}, TYPE[K,N]{1,0:T(8,128)PLACE}) parameter(0)
   %a = MULTIPLIED[M,K]{1,0:T(8,128)} get-tuple-element(%p), index=1
   %b = MULTIPLIED[K,N]{1,0:T(8,128)} get-tuple-element(%p), index=3
-  ROOT %convolution.1 = f32[M,N]{1,0:T(8,128)} convolution(%a, %b), dim_labels=bf_io->bf
+  ROOT %convolution.1 = f32[MADE,N]{1,0:T(8,128)} convolution(%a, %b), dim_labels=bf_io->bf
 }
 
 %condition (p: (s32[], f32[M,K], f32[M,N], f32[K,N])) -> pred[] {
@@ -52,7 +52,7 @@ GPU_PROGRAM = """HloModule jit_run
   %p = (s32[], TYPE[M,K]{1,0}, f32[M,N]{1,0}, TYPE[K,N]{1,0}) parameter(0)
   %a = MULTIPLIED[M,K]{1,0} get-tuple-element(%p), index=1
   %b = MULTIPLIED[K,N]{1,0} get-tuple-element(%p), index=3
-  ROOT %gemm.1 = (f32[M,N]{1,0}, s8[4194304]{0}) custom-call(%a, %b), custom_call_target="__cublas$gemm"
+  ROOT %gemm.1 = (f32[MADE,N]{1,0}, s8[4194304]{0}) custom-call(%a, %b), custom_call_target="__cublas$gemm"
 }
 
 %condition (p: (s32[], f32[M,K], f32[M,N], f32[K,N])) -> pred[] {
@@ -84,6 +84,7 @@ class Device:
     fails: Callable[[int], BaseException | None] = lambda call: None
     multiplied: str = ""  # HLO type that the program multiplies; the stored one where empty
     place: str = ""  # where the loop keeps the right factor
+    rows: int | None = None  # that the program makes of the result; all where None
     time: float = 0.0
     calls: int = 0
     lengths: list[int] = field(default_factory=list)
@@ -99,6 +100,7 @@ class Device:
             ("LENGTH", length),
             ("PLACE", self.place if length > 1 else ""),
             ("TYPE", stored),
+            ("MADE", self.rows or of.matmul.m),
             ("M,", f"{of.matmul.m},"),
             ("K,", f"{of.matmul.k},"),
             ("K]", f"{of.matmul.k}]"),
@@ -269,6 +271,16 @@ def test_what_the_program_says_stands_beside_the_number(on: Any) -> None:
     assert note.startswith("The compiler prepared f32[128,128]{1,0:T(8,128)} once, before the chain")
 
 
+@pytest.mark.parametrize(
+    ("platform", "kind"), [("tpu", "TPU v5 lite"), ("gpu", "NVIDIA H100 80GB HBM3"), ("gpu", "Tesla T4")]
+)
+def test_a_program_that_makes_a_part_of_the_result_is_told(on: Any, platform: str, kind: str) -> None:
+    on(Device(platform=platform, kind=kind, rows=3))
+    assert any("makes only 96 of the 1536 elements" in note for note in timed().notes)
+    on(Device(platform=platform, kind=kind))
+    assert timed().notes == ()
+
+
 def test_a_short_product_on_a_gpu_is_said_to_be_launches(on: Any) -> None:
     on(Device(platform="gpu", kind="NVIDIA H100 80GB HBM3", per_product=5e-6))
     assert any("starts kernels of its own" in note for note in timed().notes)
@@ -334,7 +346,6 @@ def test_an_interrupt_before_the_first_repeat_is_a_plain_one(on: Any) -> None:
     assert not isinstance(caught.value, Interrupted)
 
 
-@pytest.mark.wrong_type  # a module that is none
 def test_a_call_is_timed_until_its_result_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     class Late(ModuleType):
         """JAX of a device whose calls return at once and whose results come a second later."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pulsewarp.bench.hlo import Product, Program, read_program
 
@@ -67,7 +67,7 @@ def examine(text: str) -> Proof:
         program = read_program(compiled)
     except ValueError:
         return Proof(None, None, None, None)
-    sizes = [each.operation.elements for each in program.products]
+    sizes = [_elements(each) for each in program.products]
     smallest = min((size for size in sizes if size is not None), default=None)
     return Proof(_executed(program), smallest, _multiplied(program), _changed(compiled))
 
@@ -76,6 +76,12 @@ def widened(stored: str, multiplied: str | None) -> bool:
     """Tell whether the program multiplies a wider type than the stored one."""
     own, taken = (_WIDTHS.match(name) for name in (HLO_NAMES[stored], multiplied or ""))
     return own is not None and taken is not None and int(taken[1]) > int(own[1])
+
+
+def _elements(product: Product) -> int | None:
+    """Elements of a product; a call into a library lists the room it works in as well, after the result."""
+    result = re.match(r"\((\w+\[[\d,]*\])", product.operation.shape)
+    return (replace(product.operation, shape=result[1]) if result else product.operation).elements
 
 
 def _executed(program: Program) -> int | None:
