@@ -206,8 +206,8 @@ def test_a_chain_computes_what_the_same_steps_in_numpy_compute(
     # Small, so that the cut to [-1, 1] does not hide a step.
     a, b = (factor * np.float32(0.2) for factor in timing._factors(jax, of, seed=3))
     results = []
-    for length in range(1, 5):
-        corner, result = timing.chain_of(jax, of, writes, length)(a, b)
+    for length in (1, 2, 4):
+        corner, result = jax.jit(timing.chain_of(jax, of, writes, length))(a, b)
         expected_corner, expected = numpy_chain(of, a, b, length, writes)
         np.testing.assert_allclose(corner, expected_corner, rtol=1e-5)
         np.testing.assert_allclose(result, expected, rtol=1e-5)
