@@ -298,7 +298,7 @@ class Measurement(Timed, kind="matmul"):
         ``norm(result - exact) / norm(exact)`` over the sampled rows, exact in float64.
     error_bound : float or None
         What `relative_error` should not exceed for random factors of this k at this precision, as
-        `pulsewarp.bench.live.errors.expected_error` has it with its formula and source; None where a
+        `pulsewarp.bench.rounding.expected_error` has it with its formula and source; None where a
         file does not say.
     error_rows : int
         Rows sampled.

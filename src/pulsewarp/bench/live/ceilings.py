@@ -98,7 +98,8 @@ def bandwidth(
     overwrite it, which for a copy makes 3 arrays of real traffic and for a triad 4. An update has read its
     lines anyway, so nothing is hidden there, and it often shows the highest rate.
 
-    The arrays are at least 4 times the last-level cache, unless memory is short; a note says so then. They
+    The arrays are 4 times the last-level cache or more, but on a CPU at most 160 MiB and nowhere more than a
+    sixteenth of the free memory; a note says where that leaves less than the 4 times. They
     stay on the device from call to call. Not measured: latency, strides, several devices.
 
     Parameters
@@ -110,7 +111,7 @@ def bandwidth(
     array_bytes : int, optional
         Bytes of one array, at least 1 MiB. Left out: from the caches and the memory that is free.
     repeats : int, optional
-        Repeats to keep. Left out: at least 5, then until the budget is spent or 50 are done.
+        Repeats to keep. Left out: as for `time_matmul`.
     budget_seconds : float
         Time for the repeats in seconds; compiling and warming up come on top.
 

@@ -124,7 +124,7 @@ def time_matmul(
     pairs that alternated; both kept equally many cores busy and XLA used 1.55 times the processor time, so
     the gap lies in the kernels, not in threads. `make bench` measures it on the machine it runs on.
 
-    Not modelled: several devices (`time_sharded_matmul`), power.
+    Not modelled: several devices (`time_sharded`), power.
 
     Parameters
     ----------
