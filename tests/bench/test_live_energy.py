@@ -12,6 +12,7 @@ pytest.importorskip("jax")
 
 from pulsewarp import bench  # JAX is optional
 from pulsewarp.bench.live import energy
+from pulsewarp.bench.live._dtypes import catalogue_dtype
 
 
 def on(platform: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,9 +20,12 @@ def on(platform: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = bench.time_matmul
 
     def time_matmul(*sizes: int, **given: Any) -> Any:
-        run = real(*sizes, **given)
+        wanted = given.pop("dtype", "float32")
+        narrow = wanted.startswith("float8")  # a CPU refuses them, the card that is played here has them
+        run = real(*sizes, **given, dtype="bfloat16" if narrow else wanted)
         device = dataclasses.replace(run.device, platform=platform, kind=kind)
-        return dataclasses.replace(run, device=device, seconds=(1e-3,))
+        matmul = dataclasses.replace(run.matmul, dtype=catalogue_dtype(wanted))
+        return dataclasses.replace(run, device=device, seconds=(1e-3,), matmul=matmul, stored=wanted)
 
     monkeypatch.setattr(energy, "time_matmul", time_matmul)
 
@@ -44,8 +48,8 @@ def test_where_power_is_not_read_there_is_one_sentence(
     assert isinstance(found, bench.NotMeasurable) and reason in repr(found)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_the_chain_of_products_runs_while_the_card_is_read(
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float8_e4m3fn", "float8_e5m2"])
+def test_the_chain_of_the_products_that_were_asked_for_runs_while_the_card_is_read(
     dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on("gpu", "NVIDIA L4", monkeypatch)
@@ -55,8 +59,15 @@ def test_the_chain_of_products_runs_while_the_card_is_read(
         told.update(given, result=work())
         return bench.NotMeasurable("this is a test.")
 
+    def compile_for(module: Any, function: Any, arguments: Any, **options: Any) -> Any:
+        told["dtypes"] = {str(array.dtype) for array in arguments[:2]}
+        return compile_it(module, function, arguments, **options)
+
+    compile_it = energy.compile_for
+    monkeypatch.setattr(energy, "compile_for", compile_for)
     monkeypatch.setattr(energy, "measure_energy", measure)
     bench.energy_of_matmul(8, 16, 4, dtype=dtype, seconds=2)
+    assert told["dtypes"] == {dtype}
     assert told["products_per_call"] == 200  # a fifth of a second of products of 1 ms
     assert (told["flops_per_product"], told["seconds"]) == (2 * 8 * 16 * 4, 2)
     assert np.asarray(told["result"][1]).shape == (8, 4)

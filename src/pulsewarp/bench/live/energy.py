@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from pulsewarp._checks import names_keywords, positive_number
 from pulsewarp.bench.energy import Energy, NotMeasurable, measure_energy
 from pulsewarp.bench.live._clock import compile_for
-from pulsewarp.bench.live._dtypes import JAX_NAMES
 from pulsewarp.bench.live._observe import import_jax
-from pulsewarp.bench.live.timing import chain, time_matmul
+from pulsewarp.bench.live.timing import Work, _factors, chain_of, time_matmul
 
 _CALL_SECONDS = 0.2  # long enough that the GPU does not wait for Python between calls
 
@@ -70,11 +65,9 @@ def energy_of_matmul(
     if "MIG" in run.device.kind.split():
         return NotMeasurable(f"{run.device.kind} is a slice, and the card reports power of the whole alone.")
     length = max(2, math.ceil(_CALL_SECONDS / run.median))
-    random = np.random.default_rng(seed)
-    stored = jax.numpy.dtype(JAX_NAMES[run.matmul.dtype])
-    factors = tuple(_factor(random, shape, stored) for shape in ((m, k), (k, n)))
-    placed = jax.block_until_ready(jax.device_put(factors, jax.local_devices()[0]))
-    program, _, _ = compile_for(jax, chain(jax, run.matmul, run.precision, length), placed)
+    work = Work(run.matmul, run.stored, precision=run.precision)
+    placed = jax.block_until_ready(jax.device_put(_factors(jax, work, seed), jax.local_devices()[0]))
+    program, _, _ = compile_for(jax, chain_of(jax, work, work.smaller, length), placed)
     return measure_energy(
         lambda: jax.block_until_ready(program(*placed)),
         products_per_call=length,
@@ -82,9 +75,3 @@ def energy_of_matmul(
         title=run.title,
         seconds=seconds,
     )
-
-
-def _factor(random: np.random.Generator, shape: tuple[int, int], stored: Any) -> NDArray[Any]:
-    if stored == np.int8:
-        return random.integers(-127, 128, shape, dtype=np.int8)
-    return random.standard_normal(shape, dtype=np.float32).astype(stored)
