@@ -12,7 +12,8 @@ from typing import Any
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> Path:
     """Write `text` to a temporary file beside `path`, then rename it over `path`.
 
-    A full disk or an interrupt leaves the earlier file as it was.
+    A full disk or an interrupt leaves the earlier file as it was. A link is followed. What is there and is no
+    file, such as ``/dev/stdout`` or a pipe, is written into: a rename would put a file in the place of a device.
 
     Returns
     -------
@@ -24,7 +25,11 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> Path:
     OSError
         When the folder does not exist or cannot be written; the earlier file is untouched.
     """
-    target = _file(path)
+    named = _file(path)
+    if named.exists() and not named.is_file():
+        named.write_text(text, encoding="utf-8")
+        return named
+    target = named.resolve()
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -38,7 +43,7 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> Path:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return target
+    return named
 
 
 def _file(path: str | os.PathLike[str]) -> Path:
@@ -63,7 +68,9 @@ def read_json(
         with the path and what was expected.
     """
     try:
-        data = json.loads(_file(path).read_text(encoding="utf-8"))
+        data = json.loads(_file(path).read_text(encoding="utf-8-sig"))  # some editors write a mark before it
+    except RecursionError as error:
+        raise ValueError(f"{path} is nested too deeply for JSON of the form {form!r}.") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file; expected JSON of the form {form!r}.") from error
     except json.JSONDecodeError as error:

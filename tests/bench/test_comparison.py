@@ -99,6 +99,16 @@ def test_another_precision_is_compared_only_where_nothing_else_could_be_meant() 
     assert [each.differences for each in exact.rows] == [()] and len(exact.only_second) == 1
 
 
+def test_rows_of_one_product_in_several_precisions_are_told_apart() -> None:
+    runs = [run(precision=word) for word in ("default", "high", "highest")] + [shaped(2)]
+    compared = bench.compare(runs, runs)
+    assert [row.title for row in compared.rows] == [
+        *(f"8 x 8 x 8 fp32 at {word}, device clock" for word in ("default", "high", "highest")),
+        "2 x 8 x 8 fp32, device clock",
+    ]
+    assert [row["precisions"] for row in compared.to_dict()["rows"]][:2] == [["default"] * 2, ["high"] * 2]
+
+
 def test_what_the_program_made_of_the_precision_is_named() -> None:
     (row,) = bench.compare([run()], [run(precision_in_program="default")]).rows
     assert row.differences == ("precision in the program highest against default",)

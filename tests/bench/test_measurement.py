@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import statistics
 from collections.abc import Callable, Mapping
@@ -194,6 +195,7 @@ CORRUPT = {
     "a list": ("[]", "list"),
     "another version": (json.dumps({**document(), "form": "pulsewarp-measurements/3"}), FORM),
     "an earlier form with a later field": (json.dumps({**document(), "form": EARLIER_FORM}), "no field 'm'"),
+    "nested without end": ("[" * 100_000, "is nested too deeply"),
     "no kind": (row(lambda r: r.pop("kind")), "measurement 1 has no field 'kind'"),
     "unknown kind": (row(lambda r: r.update(kind="matmull")), "Did you mean 'matmul'?"),
     "a list as kind": (row(lambda r: r.update(kind=[])), "Unknown kind []"),
@@ -344,6 +346,26 @@ def test_a_full_disk_leaves_the_earlier_file_whole(tmp_path: Path, monkeypatch: 
         bench.save(path, [EXAMPLE, EXAMPLE])
     assert bench.load(path) == (EXAMPLE,)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_is_followed_and_a_device_stays_one(tmp_path: Path) -> None:
+    path, link = tmp_path / "run.json", tmp_path / "link.json"
+    link.symlink_to(path)
+    assert bench.save(link, [EXAMPLE]) == link
+    assert link.is_symlink() and bench.load(path) == (EXAMPLE,)
+    pipe = tmp_path / "pipe"  # a fake of /dev/null or /dev/stdout, which a rename would take from the machine
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    bench.save(pipe, [EXAMPLE])
+    assert os.read(reader, 100_000).decode() == dumps([EXAMPLE])
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+def test_a_mark_before_the_text_is_no_other_form(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(dumps([EXAMPLE]), encoding="utf-8-sig")  # as some editors and shells write text
+    assert bench.load(path) == (EXAMPLE,)
 
 
 def test_recorded_runs_say_that_they_are_recorded_and_on_what() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ class ComparedRow:
         Interval of the ratio from the repeats of both; None where one has fewer than 5 repeats.
     differences : tuple of str
         What differs besides the time and is not the same for all rows: precision, asked for and found.
+    precision : str
+        The precision of both, where the comparison has the same work in several; empty elsewhere.
     """
 
     first: Timed
@@ -40,6 +43,7 @@ class ComparedRow:
     low: float | None
     high: float | None
     differences: tuple[str, ...] = ()
+    precision: str = ""
 
     @property
     def verdict(self) -> str:
@@ -52,8 +56,9 @@ class ComparedRow:
 
     @property
     def title(self) -> str:
-        """The work and the clock in a few words."""
-        return f"{self.first.title}, {self.first.clock} clock"
+        """The work and the clock in a few words, unlike those of every other row."""
+        at = f" at {self.precision}" if self.precision else ""
+        return f"{self.first.title}{at}, {self.first.clock} clock"
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,7 +180,7 @@ def compare(
     order = {id(run): i for i, run in enumerate(sets[0])}
     pairs.sort(key=lambda pair: order[id(pair[0])])
     return Comparison(
-        rows=tuple(_compared(*pair) for pair in pairs),
+        rows=_told_apart([_compared(*pair) for pair in pairs]),
         only_first=only[0],
         only_second=only[1],
         differences=(*sentences, *_clocks(only, names), *_differences(pairs, names)),
@@ -218,6 +223,15 @@ def _compared(first: Timed, second: Timed) -> ComparedRow:
         if getattr(first, name, None) != getattr(second, name, None)
     )
     return ComparedRow(first, second, second.median / first.median, low, high, differences)
+
+
+def _told_apart(rows: Sequence[ComparedRow]) -> tuple[ComparedRow, ...]:
+    """Give those rows their precision that are alike without it."""
+    times = Counter(row.title for row in rows)
+    return tuple(
+        replace(row, precision=getattr(row.first, "precision", "")) if times[row.title] > 1 else row
+        for row in rows
+    )
 
 
 def _interval(first: Sequence[float], second: Sequence[float]) -> tuple[float | None, float | None]:
@@ -291,6 +305,7 @@ def _row_to_dict(row: ComparedRow) -> dict[str, Any]:
         "kind": row.first.kind,
         "title": row.first.title,
         "clock": row.first.clock,
+        "precisions": [getattr(run, "precision", None) for run in (row.first, row.second)],
         "first_median_seconds": row.first.median,
         "second_median_seconds": row.second.median,
         "ratio": row.ratio,
