@@ -13,7 +13,7 @@ def write_text_atomically(path: str | os.PathLike[str], text: str) -> Path:
     """Write `text` to a temporary file beside `path`, then rename it over `path`.
 
     A full disk or an interrupt leaves the earlier file as it was. A link is followed. What is there and is no
-    file, such as ``/dev/stdout`` or a pipe, is written into: a rename would put a file in the place of a device.
+    file, such as ``/dev/stdout`` or a pipe, is written into: a rename would put a file in a device's place.
 
     Returns
     -------

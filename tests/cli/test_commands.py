@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,6 +89,15 @@ def test_an_interrupt_is_no_traceback(
     monkeypatch.setattr(guide, "advise", stop)
     assert main(["advise"]) == 130
     assert capsys.readouterr().err == "pulsewarp advise: interrupted.\n"
+    monkeypatch.setattr(cli, "_build_parser", stop)  # which reads the guide, and with it NumPy: a long moment
+    assert main(["advise"]) == 130
+    assert capsys.readouterr().err == "pulsewarp: interrupted.\n"
+
+
+def test_what_takes_long_to_import_is_imported_where_an_interrupt_is_caught() -> None:
+    code = "import sys, pulsewarp.cli; print(sorted({'numpy', 'jax', 'plotly'} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
 
 
 # --- advise ------------------------------------------------------------------------------------------------

@@ -62,6 +62,31 @@ def test_bench_leaves_out_what_needs_more_memory_and_says_so_in_a_sentence(
     assert [each["m"] for each in asked] == [8]
 
 
+@pytest.mark.parametrize("out", [[], ["--out", "run.json"]])
+def test_a_bench_that_measures_nothing_does_not_end_well(
+    out: list[str],
+    asked: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(RuntimeWarning, match="memory_bytes is 1 MiB"):
+        assert "Nothing was measured" in refused(["bench", "--size", "4096", "--memory", "1", *out], capsys)
+    assert asked == [] and list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_may_not_be_written_to_is_refused_before_measuring(
+    asked: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # the owner of everything may write everywhere
+    said = refused(["bench", "--size", "8", "--out", str(tmp_path / "run.json")], capsys)
+    assert f"The folder {tmp_path} may not be written to" in said and asked == []
+
+
 def test_bench_takes_a_sweep_by_its_name(asked: list[dict[str, Any]]) -> None:
     assert main(["bench", "--sweep", "bert-base"]) == 0
     assert len(asked) == 5  # four layers of 768 x 768 are one shape

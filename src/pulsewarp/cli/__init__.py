@@ -9,8 +9,8 @@ import argparse
 import contextlib
 import dataclasses
 import html
-import importlib.metadata
 import json
+import os
 import shutil
 import sys
 import warnings
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pulsewarp
-from pulsewarp._checks import nearest
 from pulsewarp._files import write_text_atomically
 
 _INTERRUPTED = 130  # what a shell reports for a program ended by Ctrl-C
@@ -35,6 +34,8 @@ class _Parser(argparse.ArgumentParser):
         """Parse, and name the nearest option for one that does not exist."""
         options, unknown = self.parse_known_args(arguments)
         if unknown:
+            from pulsewarp._checks import nearest
+
             parser: argparse.ArgumentParser = getattr(options, "parser", self)
             word = unknown[0].split("=")[0]
             hint = nearest(word, parser._option_string_actions) if word.startswith("-") else ""
@@ -53,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 when all is well, 2 for bad input, which is answered by one sentence on stderr.
+        0 when all is well, 2 for bad input or where nothing could be measured, which is answered by one
+        sentence on stderr, and 130 after an interrupt that left nothing.
 
     Examples
     --------
@@ -61,16 +63,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Use GPUs. The work depends on Triton kernels, which no TPU runs.
     0
     """
-    options = _build_parser().parse_all(arguments)
-    run: Callable[[argparse.Namespace], None] = options.run
+    prog = "pulsewarp"
     try:
-        run(options)
+        options = _build_parser().parse_all(arguments)
+        prog = options.parser.prog
+        options.run(options)
     except (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError) as error:
         sentence = " ".join(_sentence(error).split())
-        print(f"{options.parser.prog}: {sentence}", file=sys.stderr)
+        print(f"{prog}: {sentence}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"{options.parser.prog}: interrupted.", file=sys.stderr)
+        print(f"{prog}: interrupted.", file=sys.stderr)
         return _INTERRUPTED
     return 0
 
@@ -117,6 +120,8 @@ def _energy() -> str:
 
 
 def _version(name: str) -> str:
+    import importlib.metadata
+
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -149,10 +154,11 @@ def _bench(options: argparse.Namespace) -> None:
             progress=print,
             out=options.out,
         )
+    if not runs:
+        kept = "" if options.out is None else f", so {options.out} is left as it was"
+        raise RuntimeError(f"Nothing was measured{kept}.")
     if options.out is None:
         return
-    if not runs:
-        raise RuntimeError(f"Nothing was measured, so {options.out} is left as it was; try smaller sizes.")
     try:
         print(f"wrote {bench.save(options.out, runs)}")
     except OSError as error:
@@ -184,10 +190,14 @@ def _shape(words: str) -> tuple[int, int, int]:
 
 def _check_folder(path: Path) -> None:
     folder = path.resolve().parent
-    if not folder.is_dir():
-        raise ValueError(f"There is no folder {folder} to write {path.name} into; make it first.")
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file in it.")
+    if path.exists() and not path.is_file():  # a device or a pipe, which is written into
+        return
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {folder} to write {path.name} into; make it first.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"The folder {folder} may not be written to, so {path.name} cannot be made in it.")
 
 
 # --- compare -----------------------------------------------------------------------------------------------
@@ -302,6 +312,8 @@ def _export(options: argparse.Namespace) -> None:
     )
     _check_folder(target)
     if scene is None and Path(options.what).suffix != ".ipynb":
+        from pulsewarp._checks import nearest
+
         raise ValueError(
             f"{options.what!r} is neither a notebook (.ipynb) nor a scene; scenes are {', '.join(_SIZES)}."
             f"{nearest(options.what, _SIZES)}"
