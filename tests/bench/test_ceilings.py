@@ -133,7 +133,7 @@ def test_arrays_that_may_fit_the_cache_are_remarked() -> None:
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceilings, "devices", lambda: card(free=2**30))
+    monkeypatch.setattr(_observe, "devices", lambda: card(free=2**30))
     monkeypatch.setattr(ceilings, "_time", lambda *_: pytest.fail("allocated"))
     with pytest.raises(MemoryError, match=r"need 3\.0 GiB, but 1\.0 GiB are free"):
         bench.bandwidth("triad", array_bytes=2**30)

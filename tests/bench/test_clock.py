@@ -12,7 +12,7 @@ import pytest
 
 from pulsewarp import bench
 from pulsewarp.bench import card, host
-from pulsewarp.bench.live import _clock, _proof, timing
+from pulsewarp.bench.live import _clock, _observe, _proof, timing
 from pulsewarp.bench.live._clock import Interrupted
 from pulsewarp.bench.live.timing import Work
 from pulsewarp.bench.measurement import Measurement
@@ -119,7 +119,7 @@ class Program:
     length: int
     writes: str
 
-    def __call__(self, a: Any, b: Any) -> Any:
+    def __call__(self, a: Any, b: Any, last: Any = None) -> Any:
         device = self.device
         device.calls += 1
         failure = device.fails(device.calls)
@@ -129,12 +129,10 @@ class Program:
         work = self.length * device.per_product * device.slower(device.calls)
         device.time += device.dispatch + (work if device.waits else 0.0)
         left, right = np.array(a), np.array(b)
-        corner = (left if self.writes == "a" else right)[:1, :1].copy()
-        if self.writes == "ab":
-            left[:1, :1] = corner
         product = rounded(left, device.bits) @ rounded(right, device.bits)
         stored = product.astype(np.float32 if self.of.matmul.dtype == "fp32" else left.dtype)
-        return (corner, stored) if self.writes else stored
+        written = [factor for which, factor in (("a", left), ("b", right)) if which in self.writes]
+        return jax.device_put((*written, stored)) if self.writes else stored
 
 
 def rounded(x: Any, bits: int | None) -> Any:
@@ -155,7 +153,7 @@ def on(monkeypatch: pytest.MonkeyPatch) -> Callable[[Device], Device]:
             return program, 0.25, device.text(program.of, program.length)
 
         timing._ask.cache_clear()
-        monkeypatch.setattr(timing, "devices", lambda: described)
+        monkeypatch.setattr(_observe, "devices", lambda: described)
         monkeypatch.setattr(timing, "compile_for", compile_for)
         monkeypatch.setattr(_clock, "compile_for", compile_for)
         monkeypatch.setattr(timing, "single_of", lambda jax, of: device.program(of, 1, ""))

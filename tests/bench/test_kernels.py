@@ -15,7 +15,7 @@ from pulsewarp import bench
 from pulsewarp.bench import card, host, kernel_list
 from pulsewarp.bench.hlo import Computation, Operation, Program, read_program
 from pulsewarp.bench.kernel_list import KERNELS
-from pulsewarp.bench.live import _clock, kernels
+from pulsewarp.bench.live import _clock, _observe, kernels
 from pulsewarp.bench.live._compilations import count_compilations
 
 jax: Any = pytest.importorskip("jax", reason="JAX is optional; without it nothing can be timed")
@@ -223,8 +223,9 @@ def numpy_chain(name: str, arguments: tuple[Any, ...], links: int) -> tuple[Any,
 def test_a_chain_computes_what_the_same_steps_in_numpy_compute(name: str) -> None:
     arguments = as_stored(name)
     firsts = []
+    chained = jax.jit(lambda links, *given: chain_of(name, links)(*given))
     for links in (1, 3):
-        last, result = jax.jit(chain_of(name, links))(*for_a_chain(name))
+        last, result = chained(links, *for_a_chain(name))
         expected_last, expected = numpy_chain(name, arguments, links)
         np.testing.assert_allclose(last, expected_last, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
@@ -272,7 +273,7 @@ def test_a_kernel_is_right_and_its_error_explained_in_narrow_types_too(name: str
 
 @pytest.mark.parametrize("name", CHAINED)
 def test_the_device_clock_measures_a_chain(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_clock, "CHAIN_SECONDS", 1e-4)  # enough where no time is looked at
+    monkeypatch.setattr(_clock, "LOOKS", 1)  # enough where no time is looked at
     run = bench.time_kernel(name, size=size_of(name), clock="device", repeats=1)
     assert run.clock == "device"
     assert run.products_per_repeat >= 2
@@ -289,6 +290,7 @@ def test_mutant_a_wrong_result_is_said(name: str, monkeypatch: pytest.MonkeyPatc
         return lambda *arguments: function(*arguments) * 1.01
 
     monkeypatch.setattr(kernels, "function_of", slightly_wrong)
+    monkeypatch.setattr(_clock, "LOOKS", 1)
     run = bench.time_kernel(name, size=size_of(name), repeats=1)
     assert run.relative_error == pytest.approx(0.01, rel=0.1)
     assert not run.is_exact_enough
@@ -303,12 +305,12 @@ def test_mutant_a_dropped_tiny_operation_is_seen(monkeypatch: pytest.MonkeyPatch
 
 
 def test_every_new_length_is_compiled_and_padding_spares_it() -> None:
-    new = bench.time_kernel("dynamic_shape", size=100, repeats=4)
-    padded = bench.time_kernel("padded_shape", size=100, repeats=4)
-    assert (new.compilations, padded.compilations) == (4, 0)
-    assert "4 calls with a new length each: 4 compilations" in new.notes[0]
-    again = bench.time_kernel("dynamic_shape", size=100, repeats=4)
-    assert again.compilations == 4  # the same lengths, but a program of its own
+    new = bench.time_kernel("dynamic_shape", size=100, repeats=2)
+    padded = bench.time_kernel("padded_shape", size=100, repeats=2)
+    assert (new.compilations, padded.compilations) == (2, 0)
+    assert "2 calls with a new length each: 2 compilations" in new.notes[0]
+    again = bench.time_kernel("dynamic_shape", size=100, repeats=2)
+    assert again.compilations == 2  # the same lengths, but a program of its own
 
 
 @pytest.mark.parametrize("count", range(1, 9))
@@ -423,8 +425,9 @@ def test_a_kernel_that_only_reads_is_said_to_have_a_low_roof_on_a_cpu(name: str,
 @pytest.mark.parametrize("name", ["elementwise", "prefix_scan"])
 def test_each_call_of_a_chain_takes_over_the_arrays_of_the_last_and_goes_on(name: str) -> None:
     bench_of = kernels._Bench(jax, KERNELS[name], size_of(name), "fp32", None, 0, 1.0)
-    arrays = tuple(each.copy() for each in bench_of.arrays())
-    links = kernels._Links(bench_of, bench_of.arrays(), jax.device_put(for_a_chain(name)[1]), 2)
+    arrays = bench_of.arrays()
+    links = kernels._links_of(bench_of, arrays)
+    links.make(2)
     links()
     before = links.held
     last, result = links()
@@ -434,25 +437,35 @@ def test_each_call_of_a_chain_takes_over_the_arrays_of_the_last_and_goes_on(name
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_an_interrupt_that_takes_the_arrays_with_it_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = kernels._Links.__call__
+@pytest.mark.parametrize(
+    "call",
+    [lambda: bench.time_kernel("sort", size=64, repeats=50), lambda: bench.time_matmul(8, 16, 4, repeats=50)],
+    ids=["kernel", "product"],
+)
+def test_an_interrupt_that_takes_the_arrays_with_it_keeps_the_repeats_and_checks_one_more(
+    call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = _clock.Links.__call__
     calls = itertools.count()
 
-    def lost(self: kernels._Links) -> Any:
+    def lost(self: _clock.Links) -> Any:
         if next(calls) == 5:
-            self._program(*self.held, *self._others)
+            self._program(*self._arguments)
             raise KeyboardInterrupt
         return real(self)
 
-    monkeypatch.setattr(kernels._Links, "__call__", lost)
+    monkeypatch.setattr(_clock.Links, "__call__", lost)
     monkeypatch.setattr(_clock, "warm_up", lambda *_: [0.1])
-    with pytest.raises(KeyboardInterrupt) as caught:
-        bench.time_kernel("sort", size=64, repeats=50)
-    assert not isinstance(caught.value, _clock.Interrupted)
+    with pytest.raises(_clock.Interrupted) as caught:
+        call()
+    run = caught.value.measurement
+    assert len(run.seconds) == 5 and "Interrupted after 5 repeats." in run.notes
+    assert run.relative_error <= run.error_bound
+    assert next(calls) == 7  # the one that was lost, and one more
 
 
 def test_arrays_beyond_memory_are_refused_with_a_size_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "devices", lambda: card_of("gpu", memory=2**20))
+    monkeypatch.setattr(_observe, "devices", lambda: card_of("gpu", memory=2**20))
     with pytest.raises(
         MemoryError, match=r"softmax of 33554432 elements .* size of about (\d+) fits"
     ) as caught:
@@ -516,8 +529,8 @@ def test_an_interrupt_within_the_repeats_keeps_them(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(_clock, "call_once", interrupted)
     monkeypatch.setattr(_clock, "warm_up", lambda *_: [0.1])
     with pytest.warns(RuntimeWarning, match="Interrupted: 1 of 2 kernels"):
-        (run,) = bench.time_kernels(["gather", "sort"], repeats=50)
-    assert (run.name, len(run.seconds), run.relative_error) == ("gather", 7, 0.0)
+        (run,) = bench.time_kernels(["sort", "gather"], repeats=50)
+    assert (run.name, len(run.seconds), run.relative_error) == ("sort", 7, 0.0)
     assert "Interrupted after 7 repeats." in run.notes
 
 
@@ -532,7 +545,7 @@ def test_a_spent_budget_and_a_kernel_too_large_keep_the_others(monkeypatch: pyte
         return right(name, **how)
 
     monkeypatch.setattr(kernels, "time_kernel", one_too_large)
-    with pytest.warns(RuntimeWarning, match="Left out: too large"):
+    with pytest.warns(RuntimeWarning, match="Left out: sort: too large"):
         runs = bench.time_kernels(["sort", "tiny_operations"], repeats=1)
     assert [run.name for run in runs] == ["tiny_operations"]
 

@@ -59,12 +59,12 @@ def test_the_chain_of_the_products_that_were_asked_for_runs_while_the_card_is_re
         told.update(given, result=work())
         return bench.NotMeasurable("this is a test.")
 
-    def compile_for(module: Any, function: Any, arguments: Any, **options: Any) -> Any:
-        told["dtypes"] = {str(array.dtype) for array in arguments[:2]}
-        return compile_it(module, function, arguments, **options)
+    def links_of(module: Any, work: Any, factors: Any, writes: str) -> Any:
+        told["dtypes"] = {str(factor.dtype) for factor in factors}
+        return real(module, work, factors, writes)
 
-    compile_it = energy.compile_for
-    monkeypatch.setattr(energy, "compile_for", compile_for)
+    real = energy.links_of
+    monkeypatch.setattr(energy, "links_of", links_of)
     monkeypatch.setattr(energy, "measure_energy", measure)
     bench.energy_of_matmul(8, 16, 4, dtype=dtype, seconds=2)
     assert told["dtypes"] == {dtype}

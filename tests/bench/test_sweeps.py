@@ -22,7 +22,7 @@ import pytest
 
 from pulsewarp import bench
 from pulsewarp.bench import shapes
-from pulsewarp.bench.live import _bar, _interrupts, sweeps
+from pulsewarp.bench.live import _bar, _interrupts, _runs, sweeps
 from pulsewarp.bench.measurement import Measurement
 from pulsewarp.matmul import Matmul
 
@@ -59,7 +59,7 @@ def sizes_of(runs: list[Measurement]) -> list[int]:
 
 # --- interrupts -------------------------------------------------------------------------------------------
 
-WATCHED = {sweeps.__file__, _interrupts.__file__, _bar.__file__}
+WATCHED = {_runs.__file__, sweeps.__file__, _interrupts.__file__, _bar.__file__}
 
 
 class InterruptAt:

@@ -14,6 +14,7 @@ from pulsewarp import chips
 from pulsewarp._text import counted
 from pulsewarp.bench.host import Host
 from pulsewarp.bench.measured_ceilings import MEASURED_HERE, Ceilings
+from pulsewarp.bench.measurement import MeasuredDevice
 from pulsewarp.bench.nvml import Gpu, UnreadableError, first_visible
 from pulsewarp.bench.problems import Problem, find_problems
 from pulsewarp.bench.remarks import find_remarks
@@ -81,6 +82,15 @@ class DeviceCard:
     def accelerated(self) -> bool:
         """Whether JAX computes on something other than the CPU."""
         return self.platform not in (None, "cpu")
+
+    @property
+    def measured(self) -> MeasuredDevice:
+        """The device as a measurement names it; a ValueError where JAX gives none."""
+        if self.platform is None or self.kind is None:
+            raise ValueError("There is no device to measure: JAX gives none.")
+        return MeasuredDevice(
+            self.platform, self.kind, self.chip, self.devices_per_chip, self.cpu_model, self.cores
+        )
 
     def rows(self) -> tuple[tuple[str, str], ...]:
         """Return the card as (label, text) pairs, in reading order, without the problems.

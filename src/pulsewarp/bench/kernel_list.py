@@ -184,6 +184,20 @@ def _places_of_output(size: int) -> int:
     return (size // (WIDTH * CHANNELS) - TAPS + 1) * (WIDTH - TAPS + 1)
 
 
+def _softmax_of_a_row(name: str, description: str, bound_by: str) -> Kernel:
+    return Kernel(
+        name=name,
+        description=description,
+        bound_by=bound_by,
+        inputs=lambda size, random: (_normal(size, random),),
+        exact=_softmax,
+        bound=lambda size, unit: unit + _TRANSCENDENTAL,
+        size_on_cpu=2**16,
+        size=2**16,
+        clocks=("call",),
+    )
+
+
 KERNELS = MappingProxyType(
     {
         kernel.name: kernel
@@ -293,27 +307,15 @@ KERNELS = MappingProxyType(
                 other_bytes=lambda size, element: TAPS**2 * CHANNELS**2 * element,
                 operations=lambda size: 2 * TAPS**2 * CHANNELS**2 * _places_of_output(size),
             ),
-            Kernel(
-                name="dynamic_shape",
-                description="softmax of one row whose length is new at every call",
-                bound_by="the compiler: each new length is a new program",
-                inputs=lambda size, random: (_normal(size, random),),
-                exact=_softmax,
-                bound=lambda size, unit: unit + _TRANSCENDENTAL,
-                size_on_cpu=2**16,
-                size=2**16,
-                clocks=("call",),
+            _softmax_of_a_row(
+                "dynamic_shape",
+                "softmax of one row whose length is new at every call",
+                "the compiler: each new length is a new program",
             ),
-            Kernel(
-                name="padded_shape",
-                description="the same new lengths, padded to one length and masked",
-                bound_by="dispatch, and work on the padding",
-                inputs=lambda size, random: (_normal(size, random),),
-                exact=_softmax,
-                bound=lambda size, unit: unit + _TRANSCENDENTAL,
-                size_on_cpu=2**16,
-                size=2**16,
-                clocks=("call",),
+            _softmax_of_a_row(
+                "padded_shape",
+                "the same new lengths, padded to one length and masked",
+                "dispatch, and work on the padding",
             ),
             Kernel(
                 name="tiny_operations",

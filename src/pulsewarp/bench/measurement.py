@@ -202,7 +202,8 @@ class Timed(ABC):
     def __init_subclass__(cls, *, kind: str, **others: Any) -> None:
         super().__init_subclass__(**others)
         cls.kind = kind
-        _KINDS[kind] = cls
+        if kind:  # what several kinds share has none itself
+            _KINDS[kind] = cls
 
     def __post_init__(self) -> None:
         choice("clock", self.clock, CLOCKS)
@@ -277,8 +278,8 @@ _HOMES = {
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Measurement(Timed, kind="matmul"):
-    """One matrix product, timed many times on one device; see `Timed` for clock, times and the rest.
+class TimedProduct(Timed, kind=""):
+    """A matrix product, timed many times: what `Measurement` and `ShardedMeasurement` share.
 
     Parameters
     ----------
@@ -286,12 +287,6 @@ class Measurement(Timed, kind="matmul"):
         The product; its dtype is the catalogue's name.
     stored : str
         JAX's name of the factors' type. Left out: the one that belongs to the dtype.
-    batch : int
-        How many such products one batched product makes, each of factors of its own. `seconds` are for
-        the whole batch.
-    transposed : {"", "a", "b", "ab"}
-        Which factors lie transposed on the device: with "a" the left one as (k, m), with "b" the right one
-        as (n, k). The product is the same.
     precision, precision_in_program : str
         Asked for, and found in the program that ran.
     relative_error : float
@@ -304,6 +299,62 @@ class Measurement(Timed, kind="matmul"):
         Rows sampled.
     seed : int
         Of the random factors.
+    """
+
+    matmul: Matmul
+    stored: str = ""
+    precision: str
+    precision_in_program: str
+    relative_error: float
+    error_bound: float | None = None
+    error_rows: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "stored", self.stored or STORED[self.matmul.dtype])
+        _text("stored", self.stored)
+        choice("precision", self.precision, PRECISIONS)
+        _text("precision_in_program", self.precision_in_program)
+        positive_number("relative_error", self.relative_error, zero=True)
+        if self.error_bound is not None:
+            positive_number("error_bound", self.error_bound, zero=True)
+        whole_number("error_rows", self.error_rows)
+        whole_number("seed", self.seed, least=0)
+
+    @property
+    def flops(self) -> int:
+        """Operations of the product."""
+        return self.matmul.flops
+
+    @property
+    def flops_per_second(self) -> float:
+        """Operations divided by the median time, in FLOP/s (OP/s for integers)."""
+        return self.flops / self.median
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Rate, precision and error."""
+        rate = "OP/s" if self.matmul.dtype.startswith("int") else "FLOP/s"
+        expected = "" if self.error_bound is None else f", expected at most {self.error_bound:.1e}"
+        return (
+            f"{with_prefix(self.flops_per_second, rate)}, precision {self.precision} "
+            f"(program: {self.precision_in_program}), relative error {self.relative_error:.1e}{expected}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Measurement(TimedProduct, kind="matmul"):
+    """One matrix product on one device; see `Timed` for clock and times, `TimedProduct` for the other fields.
+
+    Parameters
+    ----------
+    batch : int
+        How many such products one batched product makes, each of factors of its own. `seconds` are for
+        the whole batch.
+    transposed : {"", "a", "b", "ab"}
+        Which factors lie transposed on the device: with "a" the left one as (k, m), with "b" the right one
+        as (n, k). The product is the same.
 
     Raises
     ------
@@ -322,30 +373,13 @@ class Measurement(Timed, kind="matmul"):
     10000000000.0
     """
 
-    matmul: Matmul
-    stored: str = ""
     batch: int = 1
     transposed: str = ""
-    precision: str
-    precision_in_program: str
-    relative_error: float
-    error_bound: float | None = None
-    error_rows: int
-    seed: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "stored", self.stored or STORED[self.matmul.dtype])
-        _text("stored", self.stored)
         whole_number("batch", self.batch)
         choice("transposed", self.transposed, TRANSPOSED)
-        choice("precision", self.precision, PRECISIONS)
-        _text("precision_in_program", self.precision_in_program)
-        positive_number("relative_error", self.relative_error, zero=True)
-        if self.error_bound is not None:
-            positive_number("error_bound", self.error_bound, zero=True)
-        whole_number("error_rows", self.error_rows)
-        whole_number("seed", self.seed, least=0)
 
     @property
     def flops(self) -> int:
@@ -358,11 +392,6 @@ class Measurement(Timed, kind="matmul"):
         return self.batch * self.matmul.bytes_moved
 
     @property
-    def flops_per_second(self) -> float:
-        """Operations of the product divided by the median time, in FLOP/s (OP/s for integers)."""
-        return self.flops / self.median
-
-    @property
     def title(self) -> str:
         """Shape, batch, type and how the factors lie."""
         return in_words(self.matmul, self.batch, self.transposed, self.stored)
@@ -373,16 +402,6 @@ class Measurement(Timed, kind="matmul"):
         matmul = self.matmul
         sizes = (("m", matmul.m), ("k", matmul.k), ("n", matmul.n), ("batch", self.batch))
         return (*sizes, ("transposed", self.transposed), ("dtype", self.stored))
-
-    @property
-    def facts(self) -> tuple[str, ...]:
-        """Rate, precision and error."""
-        rate = "OP/s" if self.matmul.dtype.startswith("int") else "FLOP/s"
-        expected = "" if self.error_bound is None else f", expected at most {self.error_bound:.1e}"
-        return (
-            f"{with_prefix(self.flops_per_second, rate)}, precision {self.precision} "
-            f"(program: {self.precision_in_program}), relative error {self.relative_error:.1e}{expected}",
-        )
 
 
 def in_words(matmul: Matmul, batch: int = 1, transposed: str = "", stored: str = "") -> str:

@@ -11,10 +11,8 @@ from pulsewarp._checks import choice, positive_number, whole_number
 from pulsewarp._text import counted
 from pulsewarp.bench.collectives import Collective
 from pulsewarp.bench.measurement import (
-    PRECISIONS,
-    STORED,
     MeasuredDevice,  # noqa: F401  # so is this one's
-    Timed,
+    TimedProduct,
     in_words,
     with_prefix,
 )
@@ -24,40 +22,27 @@ SPLITS = ("rows", "columns", "contraction")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ShardedMeasurement(Timed, kind="sharded"):
-    """One matrix product split over several devices, timed many times; see `Timed` for times and the rest.
+class ShardedMeasurement(TimedProduct, kind="sharded"):
+    """One matrix product split over several devices; see `Timed` and `TimedProduct` for the other fields.
 
     Each device holds a share of the factors and makes a share of the work. ``rows`` splits A and the result
     by rows, ``columns`` splits B and the result by columns: neither needs an exchange. ``contraction`` splits
     both factors along k, so that each device has a sum of its own for every element, and these must be added.
+    `relative_error` is the worst of all shares that this process could see, `error_rows` are of all together.
 
     Parameters
     ----------
-    matmul : Matmul
-        The whole product.
-    stored : str
-        JAX's name of the factors' type. Left out: the one that belongs to the dtype.
     split : {"rows", "columns", "contraction"}
-        What is cut into as many shares as there are devices.
+        What of the whole product, `matmul`, is cut into as many shares as there are devices.
     gather : bool
         Whether every device has the whole result in the end; otherwise each keeps a share of it.
     devices, processes : int
         Devices it was split over, and processes that drove them.
-    precision, precision_in_program : str
-        As in `Measurement`.
     collectives : tuple of Collective, or None
         Those in the optimised program, in its order; None where its text could not be read.
     local_seconds : tuple of float
         The same local products on the same devices without any exchange, one after each of `seconds`;
         empty where that was not measured.
-    relative_error : float
-        The worst of all shares that this process could see, against float64 of the unsplit product.
-    error_bound : float or None
-        As in `Measurement`.
-    error_rows : int
-        Rows sampled for it, of all shares together.
-    seed : int
-        Of the random factors.
 
     Raises
     ------
@@ -79,26 +64,16 @@ class ShardedMeasurement(Timed, kind="sharded"):
     128
     """
 
-    matmul: Matmul
-    stored: str = ""
     split: str
     gather: bool
     devices: int
     processes: int
-    precision: str
-    precision_in_program: str
     collectives: tuple[Collective, ...] | None
     local_seconds: tuple[float, ...] = ()
-    relative_error: float
-    error_bound: float | None = None
-    error_rows: int
-    seed: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "stored", self.stored or STORED[self.matmul.dtype])
         choice("split", self.split, SPLITS)
-        choice("precision", self.precision, PRECISIONS)
         whole_number("devices", self.devices)
         whole_number("processes", self.processes, most=self.devices)
         local_product(self.matmul, self.split, self.devices)
@@ -113,26 +88,11 @@ class ShardedMeasurement(Timed, kind="sharded"):
                 f"local_seconds has {len(local)} entries and seconds has {len(self.seconds)}, "
                 "but each is measured beside one of the other."
             )
-        positive_number("relative_error", self.relative_error, zero=True)
-        if self.error_bound is not None:
-            positive_number("error_bound", self.error_bound, zero=True)
-        whole_number("error_rows", self.error_rows)
-        whole_number("seed", self.seed, least=0)
 
     @property
     def local(self) -> Matmul:
         """The product that each device makes."""
         return local_product(self.matmul, self.split, self.devices)
-
-    @property
-    def flops(self) -> int:
-        """Operations of the whole product."""
-        return self.matmul.flops
-
-    @property
-    def flops_per_second(self) -> float:
-        """Operations of the whole product divided by the median time, of all devices together."""
-        return self.flops / self.median
 
     @property
     def collective(self) -> str:
@@ -189,14 +149,8 @@ class ShardedMeasurement(Timed, kind="sharded"):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Rate, precision, error and what was exchanged."""
-        rate = "OP/s" if self.matmul.dtype.startswith("int") else "FLOP/s"
-        expected = "" if self.error_bound is None else f", expected at most {self.error_bound:.1e}"
-        return (
-            f"{with_prefix(self.flops_per_second, rate)} in all, precision {self.precision} "
-            f"(program: {self.precision_in_program}), relative error {self.relative_error:.1e}{expected}",
-            f"each device: {in_words(self.local)}; {self._exchange()}",
-        )
+        """Rate of all devices together, precision, error and what was exchanged."""
+        return (*super().facts, f"each device: {in_words(self.local)}; {self._exchange()}")
 
     def _exchange(self) -> str:
         if not self.collectives:

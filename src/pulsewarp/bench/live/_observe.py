@@ -59,6 +59,14 @@ def import_jax() -> ModuleType:
     return jax  # type: ignore[no-any-return]  # jax is untyped here, see pyproject
 
 
+def begin() -> tuple[ModuleType, card.DeviceCard]:
+    """Import JAX and look at its devices; refuse to go on without JAX or without a device."""
+    jax, seen = import_jax(), devices()
+    if seen.platform is None:
+        raise RuntimeError(no_device(seen))
+    return jax, seen
+
+
 def see_jax() -> card.SeenJax:
     try:
         import jax

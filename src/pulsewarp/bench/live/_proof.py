@@ -35,8 +35,8 @@ class Proof:
     multiplied : str or None
         HLO's name of the type of the factors that they multiply.
     changed : tuple of str or None
-        For a loop: the forms, type and layout included, in which the call's arguments went in but that the
-        loop does not carry; what was done to them was done once, before the loop.
+        For a loop: the forms, type and layout included, in which the call's first two arguments, the factors,
+        went in but that the loop does not carry; what was done to them was done once, before the loop.
     """
 
     products: int | None
@@ -108,7 +108,7 @@ def _multiplied(program: Program) -> str | None:
 
 def _changed(text: str) -> tuple[str, ...] | None:
     entry = text.partition("\nENTRY ")[2]
-    given = re.findall(r"^ *(?:ROOT )?%?[\w.\-]+ = (\S+) parameter\(", entry, flags=re.M)
+    given = re.findall(r"^ *(?:ROOT )?%?[\w.\-]+ = (\S+) parameter\([01]\)", entry, flags=re.M)
     loop = re.search(r" = \((.*)\) while\(", text)
     if not given or loop is None:
         return None

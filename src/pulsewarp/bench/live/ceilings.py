@@ -20,18 +20,18 @@ from pulsewarp.bench import card, host
 from pulsewarp.bench.kernel_measurement import KernelMeasurement
 from pulsewarp.bench.live._clock import (
     MOST_REPEATS,
-    Interrupted,
     call_once,
     compile_for,
+    memory_named,
     repeat_calls,
     unsteady,
     warm_up,
 )
 from pulsewarp.bench.live._dtypes import JAX_NAMES, catalogue_dtype
-from pulsewarp.bench.live._observe import devices, import_jax, no_device, remember
+from pulsewarp.bench.live._observe import begin, devices, remember
 from pulsewarp.bench.live.timing import time_matmul
 from pulsewarp.bench.measured_ceilings import Ceilings
-from pulsewarp.bench.measurement import MeasuredDevice, Measurement
+from pulsewarp.bench.measurement import Measurement
 from pulsewarp.matmul import BYTES
 
 _MIB = 2**20
@@ -144,24 +144,14 @@ def bandwidth(
     if repeats is not None:
         repeats = whole_number("repeats", repeats, most=MOST_REPEATS)
     budget_seconds = positive_number("budget_seconds", budget_seconds)
-    jax = import_jax()
-    seen = devices()
-    if seen.platform is None:
-        raise RuntimeError(no_device(seen))
+    jax, seen = begin()
     cache = _cache_bytes(seen)
     wanted = array_bytes or _array_bytes(seen, cache)
     size = math.ceil(wanted / BYTES[stored] / _PERIOD) * _PERIOD
     _fits(kind.arrays * size * BYTES[stored], seen)
-    try:
+    arrays = f"{kind.arrays} arrays of {size * BYTES[stored] / _MIB:.0f} MiB"
+    with memory_named(arrays, "give a smaller array_bytes"):
         return _time(jax, operation, stored, size, seen, cache, repeats, budget_seconds)
-    except Exception as error:
-        # JAX's error class has moved between versions; XLA's status code in the text has not.
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        raise MemoryError(
-            f"The device ran out of memory at {kind.arrays} arrays of {size * BYTES[stored] / _MIB:.0f} MiB; "
-            "give a smaller array_bytes, or free arrays that other cells hold."
-        ) from error
 
 
 @names_keywords
@@ -269,19 +259,17 @@ def _time(
     one = min(call_once(jax, state, ())[0] for _ in range(2))
     state.length = max(2, math.ceil(_CALL_SECONDS.get(seen.platform or "", 0.02) / one))
     warm = warm_up(jax, state, ())
-    try:
-        seconds, _ = repeat_calls(jax, state, (), repeats, budget)
-    except Interrupted:
-        raise KeyboardInterrupt from None  # the arrays may be gone, so nothing can be checked
+    made = repeat_calls(jax, state, (), repeats, budget)
+    if made.interrupt is not None:
+        raise KeyboardInterrupt  # the arrays may be gone, so nothing can be checked
+    seconds = made.seconds
     return KernelMeasurement(
         name=operation,
         size=size,
         dtype=dtype,
         operations=2 * size if kind.reads_twice else None,  # the factor 1 of the others is no work
         bytes_moved=math.floor(kind.passes * size * BYTES[dtype]),
-        device=MeasuredDevice(
-            seen.platform or "", seen.kind or "", seen.chip, seen.devices_per_chip, seen.cpu_model, seen.cores
-        ),
+        device=seen.measured,
         clock="device",
         seconds=tuple(value / state.length for value in seconds),
         products_per_repeat=state.length,

@@ -14,7 +14,7 @@ from pulsewarp._checks import choice, instance, names_keywords, whole_number
 from pulsewarp.bench import timeline
 from pulsewarp.bench.hlo import read_program
 from pulsewarp.bench.live._dtypes import JAX_NAMES, catalogue_dtype, precision_setting
-from pulsewarp.bench.live._observe import devices, import_jax, no_device
+from pulsewarp.bench.live._observe import begin, import_jax
 from pulsewarp.bench.live.timing import single
 from pulsewarp.bench.measurement import PRECISIONS
 from pulsewarp.bench.program import CompiledProgram
@@ -64,15 +64,12 @@ def compiled(function: Callable[..., Any], *arguments: Any, matmul: Matmul | Non
     _callable(function)
     if matmul is not None:
         instance("matmul", matmul, Matmul, "write Matmul(m, k, n, 'fp32')")
-    jax = import_jax()
-    seen = devices()
-    if seen.platform is None:
-        raise RuntimeError(no_device(seen))
+    jax, seen = begin()
     program = _jitted(jax, function).lower(*arguments).compile()
     flops, moved, why_unknown = _cost(program)
     return CompiledProgram(
         program=read_program(program.as_text()),
-        platform=seen.platform,
+        platform=seen.measured.platform,
         flops=flops,
         bytes_accessed=moved,
         matmul=matmul,
@@ -220,10 +217,7 @@ def profile(
     most_events = whole_number("most_events", most_events, most=5000)
     if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
         raise NotADirectoryError(f"{folder} is a file; name a folder, which is made if it is not there.")
-    jax = import_jax()
-    seen = devices()
-    if seen.platform is None:
-        raise RuntimeError(no_device(seen))
+    jax, _ = begin()
     run = _jitted(jax, function)
     jax.block_until_ready(run(*arguments))
     with tempfile.TemporaryDirectory() as temporary:

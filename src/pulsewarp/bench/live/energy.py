@@ -7,9 +7,8 @@ import re
 
 from pulsewarp._checks import names_keywords, positive_number
 from pulsewarp.bench.energy import Energy, NotMeasurable, measure_energy
-from pulsewarp.bench.live._clock import compile_for
 from pulsewarp.bench.live._observe import import_jax
-from pulsewarp.bench.live.timing import Work, _factors, chain_of, time_matmul
+from pulsewarp.bench.live.timing import Work, _factors, links_of, time_matmul
 
 _CALL_SECONDS = 0.2  # long enough that the GPU does not wait for Python between calls
 
@@ -66,10 +65,10 @@ def energy_of_matmul(
         return NotMeasurable(f"{run.device.kind} is a slice, and the card reports power of the whole alone.")
     length = max(2, math.ceil(_CALL_SECONDS / run.median))
     work = Work(run.matmul, run.stored, precision=run.precision)
-    placed = jax.block_until_ready(jax.device_put(_factors(jax, work, seed), jax.local_devices()[0]))
-    program, _, _ = compile_for(jax, chain_of(jax, work, work.smaller, length), placed)
+    links = links_of(jax, work, _factors(jax, work, seed), work.smaller)
+    links.make(length)
     return measure_energy(
-        lambda: jax.block_until_ready(program(*placed)),
+        lambda: jax.block_until_ready(links()),
         products_per_call=length,
         flops_per_product=run.flops,
         title=run.title,

@@ -17,7 +17,7 @@ from pulsewarp.bench.rounding import rounded_like
 _ERROR_ROWS = 64
 
 
-class Comparison(NamedTuple):
+class Accuracy(NamedTuple):
     """A result beside the product of the same factors in float64."""
 
     error: float
@@ -28,7 +28,7 @@ class Comparison(NamedTuple):
     """Root of the sum of squares of all products a[i, k] b[k, j] over the norm of the exact result."""
 
 
-def compare(left: NDArray[Any], right: NDArray[Any], result: NDArray[Any], seed: int) -> Comparison:
+def compare(left: NDArray[Any], right: NDArray[Any], result: NDArray[Any], seed: int) -> Accuracy:
     """Compare sampled rows of a result with the product of the same factors in float64.
 
     Parameters
@@ -41,7 +41,7 @@ def compare(left: NDArray[Any], right: NDArray[Any], result: NDArray[Any], seed:
 
     Returns
     -------
-    Comparison
+    Accuracy
         Of all rows up to 64, of a batch together. Where the exact rows are all zero, its error is the norm of
         the difference and its cancellation is 1.
 
@@ -49,7 +49,7 @@ def compare(left: NDArray[Any], right: NDArray[Any], result: NDArray[Any], seed:
     --------
     >>> one = np.ones((2, 2))
     >>> compare(one, one, np.full((2, 2), 2.5), seed=0)
-    Comparison(error=0.25, rows=2, cancellation=0.7071067811865476)
+    Accuracy(error=0.25, rows=2, cancellation=0.7071067811865476)
     """
     left, right, result = (each if each.ndim == 3 else each[None] for each in (left, right, result))
     batch, m, _ = result.shape
@@ -61,7 +61,7 @@ def compare(left: NDArray[Any], right: NDArray[Any], result: NDArray[Any], seed:
         squares += _squares(left[which][rows], right[which], result[which][rows])
     difference, exact, products = np.sqrt(squares)
     cancellation = products / exact if exact and products else 1.0
-    return Comparison(float(difference / (exact or 1.0)), count, float(cancellation))
+    return Accuracy(float(difference / (exact or 1.0)), count, float(cancellation))
 
 
 def _squares(left: NDArray[Any], right: NDArray[Any], result: NDArray[Any]) -> NDArray[np.float64]:

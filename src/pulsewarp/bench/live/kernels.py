@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,8 +26,9 @@ from pulsewarp.bench.kernel_measurement import KernelMeasurement
 from pulsewarp.bench.live import _clock
 from pulsewarp.bench.live._compilations import Compilations, count_compilations
 from pulsewarp.bench.live._dtypes import JAX_NAMES, catalogue_dtype
-from pulsewarp.bench.live._observe import devices, import_jax, no_device
-from pulsewarp.bench.measurement import MeasuredDevice, with_prefix
+from pulsewarp.bench.live._observe import begin
+from pulsewarp.bench.live._runs import Planned, Runs, told_by
+from pulsewarp.bench.measurement import with_prefix
 from pulsewarp.matmul import BYTES
 
 _NEW_LENGTHS = 7  # calls of dynamic_shape and padded_shape: compiling takes seconds on some devices
@@ -111,31 +111,16 @@ def time_kernel(
     budget_seconds = positive_number("budget_seconds", budget_seconds)
     if size is not None:
         size = kernel.check_size(size)
-    jax = import_jax()
-    seen = devices()
-    if seen.platform is None:
-        raise RuntimeError(no_device(seen))
+    jax, seen = begin()
     size = size or (kernel.size_on_cpu if seen.platform == "cpu" else kernel.size)
     _fits(kernel, size, dtype, seen)
     bench = _Bench(jax, kernel, size, dtype, repeats, seed, budget_seconds)
     timed = {"dynamic_shape": _new_shapes, "padded_shape": _padded_shapes}.get(name)
     if timed is None and clock == "call":
         timed = _calls_in_a_row if name == "tiny_operations" else _calls
-    try:
+    with _clock.memory_named(f"{name} of {size} elements", "take a smaller size"):
         found = (timed or _chained)(bench)
-    except Exception as error:
-        # JAX's error class has moved between versions; XLA's status code in the text has not.
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        raise MemoryError(
-            f"The device ran out of memory at {name} of {size} elements; take a smaller size, "
-            "or free arrays that other cells hold."
-        ) from error
-    run = _measurement(bench, found, clock, seen)
-    if found.interrupt is not None:
-        found.interrupt.measurement = run
-        raise found.interrupt
-    return run
+    return found.made.hand_over(_measurement(bench, found, clock, seen))
 
 
 @names_keywords
@@ -179,16 +164,11 @@ def time_kernels(
     >>> [run.name for run in time_kernels(["tiny_operations", "padded_shape"], repeats=2)]
     ['tiny_operations', 'padded_shape']
     """
-    positive_number("budget_seconds", budget_seconds)
-    if progress is not None and not callable(progress):
-        raise TypeError(
-            f"progress is {progress!r}, but must be a function of one KernelMeasurement, such as print."
-        )
+    budget_seconds = positive_number("budget_seconds", budget_seconds)
+    told_by(progress, "KernelMeasurement")
     wanted = (
         tuple(KERNELS) if names is None else several("names", names, "write ['softmax', 'sort'], for example")
     )
-    for name in wanted:
-        kernel_list.find(name)
     measure = functools.partial(
         time_kernel,
         dtype=dtype,
@@ -196,34 +176,10 @@ def time_kernels(
         seed=seed,
         budget_seconds=min(1.0, budget_seconds / max(1, len(wanted))),
     )
-    found: list[KernelMeasurement] = []
-    start = _clock.now()
-    try:
-        for name in wanted:
-            if found and _clock.now() - start > budget_seconds:
-                _warn(
-                    f"Stopped after {budget_seconds:g} s with {len(found)} of {len(wanted)} kernels "
-                    "measured; raise budget_seconds for more."
-                )
-                break
-            try:
-                run = measure(name)
-            except MemoryError as error:
-                _warn(f"Left out: {error}")
-                continue
-            except Exception as error:
-                if not found:
-                    raise
-                _warn(f"Stopped at {name}: {error} {len(found)} of {len(wanted)} kernels are kept.")
-                break
-            found.append(run)
-            if progress is not None:
-                progress(run)
-    except KeyboardInterrupt as interrupt:
-        if isinstance(interrupt, _clock.Interrupted):
-            found.append(interrupt.measurement)
-        _warn(f"Interrupted: {len(found)} of {len(wanted)} kernels were measured and are kept.")
-    return found
+    planned = [
+        Planned(name, name, functools.partial(measure, kernel_list.find(name).name)) for name in wanted
+    ]
+    return Runs("kernel", planned, budget_seconds, progress).make(bar=False)
 
 
 def function_of(jax: ModuleType, name: str) -> Callable[..., Any]:
@@ -389,87 +345,63 @@ class _Bench:
 class _Found:
     """Times and what was seen beside them."""
 
-    seconds: tuple[float, ...]
+    made: _clock.Repeats
     error: float
     compilations: Compilations
     compile_seconds: float
     warmup_calls: int
     per_repeat: int = 1
     notes: tuple[str, ...] = ()
-    interrupt: _clock.Interrupted | None = None
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        return tuple(value / self.per_repeat for value in self.made.seconds)
 
 
 def _repeat(
-    bench: _Bench, program: Any, arguments: Any
-) -> tuple[tuple[float, ...], Any, Compilations, _clock.Interrupted | None]:
-    """Seconds of the repeats, the last result, what was compiled meanwhile, what interrupted them."""
+    bench: _Bench, program: Any, arguments: Any, repeats: int | None = None
+) -> tuple[_clock.Repeats, Compilations]:
+    """Time the repeats, so many or as many as the bench says, and hear what is compiled meanwhile."""
     with count_compilations(bench.jax) as compiled:
-        try:
-            seconds, result = _clock.repeat_calls(bench.jax, program, arguments, bench.repeats, bench.budget)
-        except _clock.Interrupted as interrupt:
-            return interrupt.seconds, interrupt.result, compiled, interrupt
-    return seconds, result, compiled, None
-
-
-class _Links:
-    """A compiled chain of a kernel whose arrays stay on the device: each call takes over the last one's."""
-
-    def __init__(self, bench: _Bench, arrays: Arrays, result: Any, length: int) -> None:
-        first, *others = bench.on_device(arrays)
-        self.length = length
-        self.held = first, result
-        self._others = others
-        self._program, self.compile_seconds, self.text = _clock.compile_for(
-            bench.jax,
-            chain(bench.jax, bench.function, length),
-            (*self.held, *others),
-            donate_argnums=(0, 1),
-        )
-
-    def __call__(self) -> Any:
-        """Run the chain; return the last input and its result, which the next call takes."""
-        self.held = self._program(*self.held, *self._others)
-        return self.held
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether an interrupt came when a call had taken the arrays and not yet given any back."""
-        return any(array.is_deleted() for array in self.held)
+        made = _clock.repeat_calls(bench.jax, program, arguments, repeats or bench.repeats, bench.budget)
+    return made, compiled
 
 
 def _chained(bench: _Bench) -> _Found:
     arrays = bench.arrays()
-    links, warm = _long_chain(bench, arrays)
-    seconds, _, compiled, interrupt = _repeat(bench, links, ())
-    if interrupt is not None and links.is_lost:  # what cannot be checked is not kept
-        raise KeyboardInterrupt from interrupt
+    links = _links_of(bench, arrays)
+    _clock.lengthen(bench.jax, links, _seconds_alone(bench, arrays))
+    made, compiled = _repeat(bench, links, ())
+    if made.interrupt is not None:
+        links.recover()
     last, result = links.held
     return _Found(
-        seconds=tuple(value / links.length for value in seconds),
-        error=_relative_error(result, bench.exact(last, *arrays[1:])),
-        compilations=compiled,
-        compile_seconds=links.compile_seconds,
-        warmup_calls=len(warm),
-        per_repeat=links.length,
+        made,
+        _relative_error(result, bench.exact(last, *arrays[1:])),
+        compiled,
+        links.compile_seconds,
+        len(links.warm),
+        links.length,
         notes=_about_copies(links.text, bench.bytes_moved),
-        interrupt=interrupt,
     )
 
 
-def _long_chain(bench: _Bench, arrays: Arrays) -> tuple[_Links, list[float]]:
-    """Return a chain that is long beside its dispatch, warm, and the seconds of the warming calls."""
-    jax, on_device = bench.jax, bench.on_device(arrays)
-    single, _, _ = _clock.compile_for(jax, bench.function, on_device)
-    calls = [_clock.call_once(jax, single, on_device) for _ in range(2)]
-    estimate, result = min(seconds for seconds, _ in calls), calls[-1][1]
-    for _ in range(_clock.LOOKS):  # a call's dispatch hides how fast a small kernel is: look again
-        length = min(_clock.LONGEST_CHAIN, max(2, math.ceil(_clock.CHAIN_SECONDS / estimate)))
-        links = _Links(bench, arrays, result, length)
-        warm = _clock.warm_up(jax, links, ())
-        if min(warm) > _clock.CHAIN_SECONDS / 2 or length == _clock.LONGEST_CHAIN:
-            break
-        estimate, result = min(warm) / length, links.held[1]
-    return links, warm
+def _links_of(bench: _Bench, arrays: Arrays) -> _clock.Links:
+    """Return the chain of a kernel; its length is still to be said."""
+    jax, (first, *others) = bench.jax, arrays
+    shape = jax.eval_shape(bench.function, *arrays)
+    return _clock.Links(
+        jax,
+        functools.partial(chain, jax, bench.function),
+        lambda: bench.on_device((first, np.zeros(shape.shape, shape.dtype), *others)),
+        (0, 1),
+    )
+
+
+def _seconds_alone(bench: _Bench, arrays: Arrays) -> float:
+    on_device = bench.on_device(arrays)
+    program, _, _ = _clock.compile_for(bench.jax, bench.function, on_device)
+    return min(_clock.call_once(bench.jax, program, on_device)[0] for _ in range(2))
 
 
 def _calls(bench: _Bench) -> _Found:
@@ -477,9 +409,9 @@ def _calls(bench: _Bench) -> _Found:
     on_device = bench.on_device(arrays)
     program, compile_seconds, _ = _clock.compile_for(jax, bench.function, on_device)
     warm = _clock.warm_up(jax, program, on_device)
-    seconds, result, compiled, interrupt = _repeat(bench, program, on_device)
-    error = _relative_error(result, bench.exact(*arrays))
-    return _Found(seconds, error, compiled, compile_seconds, len(warm), interrupt=interrupt)
+    made, compiled = _repeat(bench, program, on_device)
+    error = _relative_error(made.result, bench.exact(*arrays))
+    return _Found(made, error, compiled, compile_seconds, len(warm))
 
 
 def _calls_in_a_row(bench: _Bench) -> _Found:
@@ -494,16 +426,9 @@ def _calls_in_a_row(bench: _Bench) -> _Found:
         return x
 
     warm = _clock.warm_up(jax, row, on_device)
-    seconds, result, compiled, interrupt = _repeat(bench, row, on_device)
-    return _Found(
-        seconds=tuple(value / kernel_list.TINY_OPERATIONS for value in seconds),
-        error=_relative_error(result, _in_double(arrays[0]) + kernel_list.TINY_OPERATIONS),
-        compilations=compiled,
-        compile_seconds=compile_seconds,
-        warmup_calls=len(warm),
-        per_repeat=kernel_list.TINY_OPERATIONS,
-        interrupt=interrupt,
-    )
+    made, compiled = _repeat(bench, row, on_device)
+    error = _relative_error(made.result, _in_double(arrays[0]) + kernel_list.TINY_OPERATIONS)
+    return _Found(made, error, compiled, compile_seconds, len(warm), kernel_list.TINY_OPERATIONS)
 
 
 def _new_shapes(bench: _Bench) -> _Found:
@@ -513,15 +438,13 @@ def _new_shapes(bench: _Bench) -> _Found:
     softmax = bench.function
     program = jax.jit(lambda x: softmax(x))  # a function of its own: JAX has no program of it yet
     warm_seconds, _ = _clock.call_once(jax, program, on_device[-1])
-    with count_compilations(jax) as compiled:
-        calls = [_clock.call_once(jax, program, arguments) for arguments in on_device[:-1]]
+    made, results, compiled = _in_turn(bench, program, on_device[:-1])
     error = max(
         _relative_error(result, bench.exact(longest[:length]))
-        for (_, result), length in zip(calls, lengths, strict=True)
+        for result, length in zip(results, lengths, strict=False)
     )
-    seconds = tuple(taken for taken, _ in calls)
-    notes = _about_new_shapes(compiled, len(lengths))
-    return _Found(seconds, error, compiled, warm_seconds, warmup_calls=1, notes=notes)
+    notes = _about_new_shapes(compiled, len(results))
+    return _Found(made, error, compiled, warm_seconds, warmup_calls=1, notes=notes)
 
 
 def _padded_shapes(bench: _Bench) -> _Found:
@@ -534,14 +457,26 @@ def _padded_shapes(bench: _Bench) -> _Found:
     )
     program, compile_seconds, _ = _clock.compile_for(jax, bench.function, on_device[0])
     warm = _clock.warm_up(jax, program, on_device[0])
-    with count_compilations(jax) as compiled:
-        calls = [_clock.call_once(jax, program, arguments) for arguments in on_device]
+    made, results, compiled = _in_turn(bench, program, on_device)
     error = max(
-        _relative_error(result, np.pad(bench.exact(row[:length]), (0, room - length)))
-        for (_, result), row, length in zip(calls, padded, lengths, strict=True)
+        _relative_error(result, np.pad(bench.exact(longest[:length]), (0, room - length)))
+        for result, length in zip(results, lengths, strict=False)
     )
-    seconds = tuple(taken for taken, _ in calls)
-    return _Found(seconds, error, compiled, compile_seconds, len(warm))
+    return _Found(made, error, compiled, compile_seconds, len(warm))
+
+
+def _in_turn(
+    bench: _Bench, program: Any, arguments: Sequence[tuple[Any, ...]]
+) -> tuple[_clock.Repeats, list[Any], Compilations]:
+    """Call once with each of several arguments; return also the results, fewer after an interrupt."""
+    left, results = iter(arguments), list[Any]()
+
+    def call() -> Any:
+        results.append(program(*next(left)))
+        return results[-1]
+
+    made, compiled = _repeat(bench, call, (), len(arguments))
+    return made, results[: len(made.seconds)], compiled
 
 
 def _lengths(bench: _Bench) -> tuple[int, ...]:
@@ -573,7 +508,7 @@ def _measurement(bench: _Bench, found: _Found, clock: str, seen: card.DeviceCard
     bound = kernel.bound(size, kernel_list.DTYPES[bench.dtype])
     bytes_moved = bench.bytes_moved
     notes = (
-        *(() if found.interrupt is None else (f"Interrupted after {len(found.seconds)} repeats.",)),
+        *found.made.notes,
         *found.notes,
         *_about_error(found.error, bound),
         *(() if kernel.name == "dynamic_shape" else _about_compiling(found.compilations)),
@@ -591,9 +526,7 @@ def _measurement(bench: _Bench, found: _Found, clock: str, seen: card.DeviceCard
         error_bound=bound,
         compilations=found.compilations.count,
         seed=bench.seed,
-        device=MeasuredDevice(
-            seen.platform or "", seen.kind or "", seen.chip, seen.devices_per_chip, seen.cpu_model, seen.cores
-        ),
+        device=seen.measured,
         clock=clock,
         seconds=found.seconds,
         products_per_repeat=found.per_repeat,
@@ -711,7 +644,3 @@ def _fits(kernel: Kernel, size: int, dtype: str, seen: card.DeviceCard) -> None:
                 f"Timing {kernel.name} of {size} elements needs about {needed / 2**30:.1f} GiB on {where}, "
                 f"but {free / 2**30:.1f} GiB are free; a size of about {most} fits."
             )
-
-
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, RuntimeWarning, stacklevel=3)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pulsewarp._checks import names_keywords, several, whole_number
 from pulsewarp._text import counted
 from pulsewarp.bench.live._clock import compile_for
-from pulsewarp.bench.live._observe import devices as see_devices
+from pulsewarp.bench.live._observe import devices as devices_here
 from pulsewarp.bench.live._observe import import_jax, no_device
 from pulsewarp.bench.live.timing import single
 from pulsewarp.matmul import Matmul
@@ -54,10 +54,7 @@ def several_devices(count: int = 8) -> tuple[Any, ...]:
     count = whole_number("count", count, most=64)
     jax = import_jax()
     _ask_for_host_devices(jax, count)
-    try:
-        listed = jax.devices()
-    except Exception as error:  # whatever a driver raises
-        raise RuntimeError(no_device(see_devices())) from error
+    listed = _all_devices(jax)
     if listed[0].platform != "cpu":
         if len(listed) > 1:
             return tuple(listed[: 2 ** (len(listed).bit_length() - 1)])
@@ -72,10 +69,7 @@ def several_devices(count: int = 8) -> tuple[Any, ...]:
 
 def choose(jax: ModuleType, devices: int | Sequence[Any] | None) -> tuple[Any, ...]:
     """Return the devices that a caller means, or raise an error that says what to give."""
-    try:
-        listed = jax.devices()
-    except Exception as error:  # whatever a driver raises
-        raise RuntimeError(no_device(see_devices())) from error
+    listed = _all_devices(jax)
     if devices is None:
         return tuple(listed)
     if isinstance(devices, int):
@@ -89,6 +83,13 @@ def choose(jax: ModuleType, devices: int | Sequence[Any] | None) -> tuple[Any, .
     if len({(each.platform, each.device_kind) for each in chosen}) > 1 or len(set(chosen)) < len(chosen):
         raise ValueError("devices holds one twice, or some of different kinds; give equal ones, each once.")
     return chosen
+
+
+def _all_devices(jax: ModuleType) -> list[Any]:
+    try:
+        return list(jax.devices())
+    except Exception as error:  # whatever a driver raises
+        raise RuntimeError(no_device(devices_here())) from error
 
 
 class Layout:

@@ -32,7 +32,8 @@ Every process must make the same calls in the same order, with the same argument
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
@@ -50,14 +51,15 @@ from pulsewarp.bench.live._clock import (
     MOST_REPEATS,
     MOST_REPEATS_BY_TIME,
     call_once,
+    memory_named,
     warm_up,
 )
 from pulsewarp.bench.live._dtypes import catalogue_dtype, precision_setting, stored_dtype
 from pulsewarp.bench.live._observe import import_jax, see_device
-from pulsewarp.bench.live.errors import Comparison, beyond, beyond_peak, compare, precision_of, remarks
+from pulsewarp.bench.live.errors import Accuracy, beyond, beyond_peak, compare, precision_of, remarks
 from pulsewarp.bench.live.mesh import Layout, choose
 from pulsewarp.bench.live.timing import Work, _factors, _refuse_overflow
-from pulsewarp.bench.measurement import PRECISIONS, MeasuredDevice
+from pulsewarp.bench.measurement import PRECISIONS, in_words
 from pulsewarp.bench.rounding import expected_error
 from pulsewarp.bench.sharded_measurement import SPLITS, ShardedMeasurement, local_product, share
 from pulsewarp.matmul import BYTES, Matmul
@@ -148,10 +150,8 @@ def time_sharded(
     seen = _describe(jax, chosen)
     _fits(matmul, split, gather, len(chosen), seen)
     layout = Layout(jax, matmul, split, gather, chosen, precision or precision_setting(jax))
-    try:
+    with memory_named(in_words(matmul, stored=stored), "take smaller sizes"), _exchange_explained():
         return _time(layout, stored, seen, repeats, seed, budget_seconds)
-    except Exception as error:
-        raise _in_a_sentence(error, layout) from error
 
 
 @names_keywords
@@ -304,9 +304,7 @@ def _time(
         gather=layout.gather,
         devices=len(layout.devices),
         processes=layout.processes,
-        device=MeasuredDevice(
-            platform, seen.kind or "", seen.chip, seen.devices_per_chip, seen.cpu_model, seen.cores
-        ),
+        device=seen.measured,
         clock="call",
         precision=layout.precision,
         precision_in_program=precision_of(text),
@@ -383,9 +381,9 @@ def _alternate(
     return [tuple(each) for each in taken], result
 
 
-def _check_shares(a: NDArray[Any], b: NDArray[Any], result: Any, seed: int) -> Comparison:
+def _check_shares(a: NDArray[Any], b: NDArray[Any], result: Any, seed: int) -> Accuracy:
     """Compare every share of the result that this process can see with float64; the worst, and all rows."""
-    found: list[Comparison] = []
+    found: list[Accuracy] = []
     random = np.random.default_rng(seed)
     shares = {str(shard.index) for shard in result.addressable_shards}
     most = max(_FEWEST_ROWS, _ROWS // len(shares))
@@ -399,7 +397,7 @@ def _check_shares(a: NDArray[Any], b: NDArray[Any], result: Any, seed: int) -> C
         rows = np.sort(random.choice(len(data), min(len(data), most), replace=False))
         found.append(compare(a[of_rows][rows], b[:, of_columns], data[rows], seed))
     errors, counts, cancellations = zip(*found, strict=True)
-    return Comparison(float(np.max(errors)), sum(counts), max(cancellations))
+    return Accuracy(float(np.max(errors)), sum(counts), max(cancellations))
 
 
 def _expected_error(layout: Layout, platform: str, cancellation: float) -> float | None:
@@ -440,18 +438,15 @@ def _sharing_remarks(
     return tuple(found)
 
 
-def _in_a_sentence(error: Exception, layout: Layout) -> Exception:
-    """Return what an error of JAX means here; the error itself where that is not known."""
-    text = str(error)
-    if "RESOURCE_EXHAUSTED" in text:
-        matmul = layout.matmul
-        return MemoryError(
-            f"A device ran out of memory at {matmul.m} x {matmul.k} x {matmul.n} in {matmul.dtype}; take "
-            "smaller sizes, or free arrays that other cells hold."
-        )
-    if "Multiprocess computations aren't implemented on the CPU" in text:
-        return RuntimeError(
+@contextmanager
+def _exchange_explained() -> Iterator[None]:
+    """Say what to do where CPUs of several processes exchange nothing, as before JAX 0.5."""
+    try:
+        yield
+    except Exception as error:
+        if "Multiprocess computations aren't implemented on the CPU" not in str(error):
+            raise
+        raise RuntimeError(
             "These processes cannot exchange data between CPUs; call jax.config.update("
             "'jax_cpu_collectives_implementation', 'gloo') before jax.distributed.initialize()."
-        )
-    return error
+        ) from error

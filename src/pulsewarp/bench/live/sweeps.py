@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import os
-import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from pulsewarp import chips
 from pulsewarp._checks import choice, names_keywords, positive_number, several, whole_number
-from pulsewarp._text import counted
 from pulsewarp.bench import card, shapes
 from pulsewarp.bench.live import timing
-from pulsewarp.bench.live._bar import Bar
 from pulsewarp.bench.live._dtypes import TIMED_DTYPES, catalogue_dtype
-from pulsewarp.bench.live._interrupts import Interrupts
 from pulsewarp.bench.live._observe import devices
+from pulsewarp.bench.live._runs import Planned, Runs, file_to_write, told_by
 from pulsewarp.bench.live.timing import time_matmul
-from pulsewarp.bench.measurement import PRECISIONS, Measurement, save
+from pulsewarp.bench.measurement import PRECISIONS, Measurement
 from pulsewarp.bench.shapes import Shape, ShapeList
 from pulsewarp.matmul import Matmul
 
@@ -120,18 +116,15 @@ def sweep(
     budget_seconds = positive_number("budget_seconds", budget_seconds)
     if memory_bytes is not None:
         memory_bytes = whole_number("memory_bytes", memory_bytes)
-    if progress is not None and not callable(progress):
-        raise TypeError(
-            f"progress is {progress!r}, but must be a function of one Measurement, such as print."
-        )
-    target = None if out is None else _target(out)
+    told_by(progress, "Measurement")
+    target = None if out is None else file_to_write(out)
     products = _products(sizes, dtype, precision)
     options = {"repeats": repeats, "clock": clock, "seed": seed}
-    with Interrupts() as interrupts:
-        run = _Sweep(products, options, budget_seconds, memory_bytes, progress, target, interrupts)
-        run.measure_all(bar)
-        run.say()
-        return run.found  # within: an interrupt from here on could only lose what was measured
+    planned = [
+        Planned(str(each), str(each.shape), functools.partial(_time, each, memory_bytes, options))
+        for each in products
+    ]
+    return Runs("product", planned, budget_seconds, progress, target).make(bar)
 
 
 @dataclass(frozen=True)
@@ -145,139 +138,23 @@ class _Product:
         return f"{self.shape} {self.dtype}{at}"
 
 
-@dataclass
-class _Sweep:
-    """A sweep under way: what is planned, and what is kept of it."""
-
-    products: Sequence[_Product]
-    options: Mapping[str, Any]
-    budget_seconds: float
-    memory_bytes: int | None
-    progress: Callable[[Measurement], object] | None
-    target: Path | None
-    interrupts: Interrupts
-    found: list[Measurement] = field(default_factory=list)
-    ready: Measurement | None = None  # measured, not yet kept
-    untold: Measurement | None = None  # kept, not yet told
-    said: list[str] = field(default_factory=list)
-    failure: Exception | None = None  # the first; raised where there is nothing to keep
-    stopped: bool = False
-    unwritten: OSError | None = None
-
-    def measure_all(self, shown: bool | None) -> None:
-        """Measure until the end, the budget's end, a failure or an interrupt; none of them raises."""
-        bar, start = Bar(len(self.products), shown), time.perf_counter()
-        try:
-            for product in self.products:
-                if self.found and time.perf_counter() - start > self.budget_seconds:
-                    self.said.append(
-                        f"Stopped after {self.budget_seconds:g} s with {self._kept()} measured; "
-                        "raise budget_seconds for more."
-                    )
-                    break
-                bar.name(str(product))
-                if not self._measure(product):
-                    break
-                bar.step()
-                self._tell(bar)
-            self.interrupts.check()
-        except KeyboardInterrupt:
-            self._keep()  # it may have come as the measurement was ready
-            self.stopped = True
-            self.said.append(f"Interrupted: {self._kept()} were measured and are kept.")
-        bar.close()
-
-    def _measure(self, product: _Product) -> bool:
-        """Measure one product and keep it; False when the sweep is to end."""
-        try:
-            self._fits(product)
-            with self.interrupts.let_through():
-                self.ready = _time(product, self.options)
-        except MemoryError as error:
-            self.said.append(f"Left out: {_named(product, error)}")
-        except Exception as error:
-            self.failure = self.failure or error
-            if not isinstance(error, ValueError) and "UNIMPLEMENTED" not in str(error):
-                self.said.append(f"Stopped at {product}: {error} {self._kept()} are kept.")
-                return False
-            self.said.append(f"Left out: {_named(product, error)}")
-        self._keep()
-        return True
-
-    def _fits(self, product: _Product) -> None:
-        if self.memory_bytes is None:
-            return
-        shape = product.shape
-        matmul = Matmul(shape.m, shape.k, shape.n, catalogue_dtype(product.dtype))
-        needed = sum(timing._needs(matmul, shape.batch))
-        if needed > self.memory_bytes:
-            raise MemoryError(
-                f"Timing {product} needs about {needed / 2**20:.0f} MiB, but memory_bytes is "
-                f"{self.memory_bytes / 2**20:.0f} MiB; raise it, or take a smaller product."
-            )
-
-    def _keep(self) -> None:
-        if self.ready is None:
-            return
-        self.found.append(self.ready)
-        self.untold, self.ready = self.ready, None
-        if self.target is None:
-            return
-        try:
-            save(self.target, self.found)
-        except OSError as error:
-            self.unwritten = error  # what is there is returned, and perhaps there is room the next time
-        else:
-            self.unwritten = None
-
-    def _tell(self, bar: Bar) -> None:
-        """Call the reader's function with a measurement that it has not seen."""
-        run, self.untold = self.untold, None
-        if self.progress is None or run is None:
-            return
-        try:
-            with self.interrupts.let_through(), bar.aside():
-                self.progress(run)
-        except Exception as error:
-            self.progress = None
-            self.said.append(f"progress raised {type(error).__name__}: {error}; it was not called again.")
-
-    def _kept(self) -> str:
-        return f"{len(self.found)} of {counted(len(self.products), 'product')}"
-
-    def say(self) -> None:
-        """Warn of all that went otherwise than planned; raise where nothing could be measured."""
-        if self.failure is not None and not self.found and not self.stopped:
-            raise self.failure
-        if self.unwritten is not None:
-            self.said.append(
-                f"{self.target} could not be written ({self.unwritten.strerror or self.unwritten}); what was "
-                "measured is returned: free some space and write it with bench.save."
-            )
-        for sentence in self.said:
-            warnings.warn(" ".join(sentence.split()), RuntimeWarning, stacklevel=4)
-
-
-def _time(product: _Product, options: Mapping[str, Any]) -> Measurement:
+def _time(product: _Product, memory_bytes: int | None, options: Mapping[str, Any]) -> Measurement:
+    _fits(product, memory_bytes)
     (batch, m, k, n), dtype, precision = product.shape.sizes, product.dtype, product.precision
     return time_matmul(m, k, n, dtype=dtype, precision=precision, batch=batch, **options)
 
 
-def _named(product: _Product, error: Exception) -> str:
-    """Return an error's sentence, which names the product."""
-    return str(error) if str(product.shape) in str(error) else f"{product}: {error}"
-
-
-def _target(out: str | os.PathLike[str]) -> Path:
-    """Return the file to write, refused now rather than after minutes of measuring."""
-    path = Path(out)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; name a file in it.")
-    if not path.resolve().parent.is_dir():
-        raise FileNotFoundError(
-            f"There is no folder {path.resolve().parent} to write {path.name} into; make it first."
+def _fits(product: _Product, memory_bytes: int | None) -> None:
+    if memory_bytes is None:
+        return
+    shape = product.shape
+    matmul = Matmul(shape.m, shape.k, shape.n, catalogue_dtype(product.dtype))
+    needed = sum(timing._needs(matmul, shape.batch))
+    if needed > memory_bytes:
+        raise MemoryError(
+            f"Timing {product} needs about {needed / 2**20:.0f} MiB, but memory_bytes is "
+            f"{memory_bytes / 2**20:.0f} MiB; raise it, or take a smaller product."
         )
-    return path
 
 
 # --- what to time -----------------------------------------------------------------------------------------

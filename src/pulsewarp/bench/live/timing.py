@@ -18,28 +18,24 @@ from pulsewarp.bench import card, host
 from pulsewarp.bench.live import errors
 from pulsewarp.bench.live._clock import (
     MOST_REPEATS,
-    Chain,
-    Interrupted,
+    Links,
+    Repeats,
     call_once,
     compile_for,
     lengthen,
+    memory_named,
+    ran_out_of_memory,
     repeat_calls,
     warm_up,
 )
 from pulsewarp.bench.live._dtypes import JAX_NAMES, catalogue_dtype, precision_setting, stored_dtype
-from pulsewarp.bench.live._observe import devices, import_jax, no_device
+from pulsewarp.bench.live._observe import begin
 from pulsewarp.bench.live._proof import HLO_NAMES, Proof, examine, widened
-from pulsewarp.bench.measurement import CLOCKS, PRECISIONS, TRANSPOSED, MeasuredDevice, Measurement, in_words
+from pulsewarp.bench.measurement import CLOCKS, PRECISIONS, TRANSPOSED, Measurement, in_words
 from pulsewarp.bench.rounding import expected_error
 from pulsewarp.matmul import BYTES, Matmul
 
 _PROBE_SIDE = 64  # a multiple of what the 8-bit units of any chip ask for
-# What a chain does once, beside its products, may take this part of the time of all of them.
-_ONCE_AT_MOST = 0.02
-_LONGEST_REPEAT = 1.0
-# Operations that take no longer than moving a byte, at most: a generous ridge for a CPU and for the rest.
-_RIDGE = {"cpu": 10.0}
-_OTHER_RIDGE = 300.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +70,15 @@ class Work:
         left = (k, m) if "a" in self.transposed else (m, k)
         right = (n, k) if "b" in self.transposed else (k, n)
         return (*lead, *left), (*lead, *right)
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """Shape of the result; no batch axis for a batch of one."""
+        return (*((self.batch,) if self.batch > 1 else ()), self.matmul.m, self.matmul.n)
+
+    def result_dtype(self, jax: ModuleType) -> Any:
+        """Return the type of the result."""
+        return jax.numpy.dtype(JAX_NAMES[self.matmul.result_dtype])
 
     @property
     def smaller(self) -> str:
@@ -186,23 +191,17 @@ def time_matmul(
     budget_seconds = positive_number("budget_seconds", budget_seconds)
     if precision is not None:
         precision = choice("precision", precision, PRECISIONS)
-    jax = import_jax()
-    seen = devices()
-    if seen.platform is None:
-        raise RuntimeError(no_device(seen))
+    jax, seen = begin()
     _fits(matmul, seen, batch)
     work = Work(matmul, stored_dtype(dtype), batch, transposed, precision or precision_setting(jax))
-    try:
-        dispatch = _ask(jax, work.stored, seen.platform, seen.kind or seen.platform)
-        return _time(jax, work, seen, repeats, clock, seed, budget_seconds, dispatch)
-    except Exception as error:
-        # JAX's error class has moved between versions; XLA's status code in the text has not.
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        raise MemoryError(
-            f"The device ran out of memory at {work.words}; take smaller sizes, "
-            "or free arrays that other cells hold."
-        ) from error
+    with memory_named(work.words, "take smaller sizes"):
+        dispatch = _ask(jax, work.stored, seen.measured.platform, seen.measured.kind)
+        factors = _factors(jax, work, seed)
+        if clock == "call":
+            ran = _by_calls(jax, work, factors, repeats, budget_seconds)
+        else:
+            ran = _by_chain(jax, work, factors, repeats, budget_seconds, dispatch)
+        return ran.made.hand_over(_measured(work, seen, clock, seed, ran))
 
 
 @functools.cache
@@ -220,7 +219,7 @@ def _ask(jax: ModuleType, stored: str, platform: str, kind: str) -> float:
         arguments = jax.block_until_ready(jax.device_put((a, b), jax.local_devices()[0]))
         result = np.asarray(program(*arguments))
     except Exception as error:
-        if "RESOURCE_EXHAUSTED" in str(error):
+        if ran_out_of_memory(error):
             raise
         cause = " ".join(str(error).split())[:200]
         raise ValueError(f"The {kind} cannot multiply {stored}: {cause}; {instead}.") from error
@@ -240,119 +239,132 @@ def _ask(jax: ModuleType, stored: str, platform: str, kind: str) -> float:
     return min(call_once(jax, program, arguments)[0] for _ in range(5))
 
 
-def _time(
+@dataclass(frozen=True)
+class _Ran:
+    """A product that was timed, and what is needed to judge it."""
+
+    made: Repeats
+    factors: tuple[NDArray[Any], NDArray[Any]]  # as they lay on the device when the result was made
+    result: Any
+    compile_seconds: float
+    text: str
+    warmup_calls: int
+    length: int = 1
+
+
+def _by_calls(
     jax: ModuleType,
     work: Work,
-    seen: card.DeviceCard,
+    factors: tuple[NDArray[Any], NDArray[Any]],
     repeats: int | None,
-    clock: str,
-    seed: int,
-    budget_seconds: float,
+    budget: float,
+) -> _Ran:
+    placed = _place(jax, factors)
+    program, compile_seconds, text = compile_for(jax, single_of(jax, work), placed)
+    warm = warm_up(jax, program, placed)
+    made = repeat_calls(jax, program, placed, repeats, budget)
+    return _Ran(made, factors, made.result, compile_seconds, text, len(warm))
+
+
+def _by_chain(
+    jax: ModuleType,
+    work: Work,
+    factors: tuple[NDArray[Any], NDArray[Any]],
+    repeats: int | None,
+    budget: float,
     dispatch: float,
-) -> Measurement:
-    a, b = _factors(jax, work, seed)
-    on_device = jax.block_until_ready(jax.device_put((a, b), jax.local_devices()[0]))
-    program, compile_seconds, text = compile_for(jax, single_of(jax, work), on_device)
-    if clock == "device":
-        estimate = min(call_once(jax, program, on_device)[0] for _ in range(2))
-        writes, timed = _long_chain(jax, work, seen.platform or "", estimate, on_device, dispatch)
-    else:
-        writes = ""
-        timed = Chain(1, program, compile_seconds, text, warm_up(jax, program, on_device))
-    keep = functools.partial(
-        _measured, work=work, seen=seen, clock=clock, seed=seed, timed=timed, writes=writes
+) -> _Ran:
+    writes, links = _long_chain(jax, work, factors, dispatch)
+    made = repeat_calls(jax, links, (), repeats, budget)
+    if made.interrupt is not None:
+        links.recover()
+    *written, result = links.held
+    last = tuple(
+        _with_corner(factor, np.asarray(written.pop(0))) if which in writes else factor
+        for which, factor in zip("ab", factors, strict=True)
     )
-    try:
-        seconds, last = repeat_calls(jax, timed.program, on_device, repeats, budget_seconds)
-    except Interrupted as interrupt:
-        stop = (f"Interrupted after {len(interrupt.seconds)} repeats.",)
-        interrupt.measurement = keep((a, b), interrupt.seconds, interrupt.result, more_notes=stop)
-        raise
-    return keep((a, b), seconds, last)
+    return _Ran(
+        made, (last[0], last[1]), result, links.compile_seconds, links.text, len(links.warm), links.length
+    )
 
 
 def _long_chain(
-    jax: ModuleType,
-    work: Work,
-    platform: str,
-    estimate: float,
-    arguments: tuple[Any, Any],
-    dispatch: float,
-) -> tuple[str, Chain]:
+    jax: ModuleType, work: Work, factors: tuple[NDArray[Any], NDArray[Any]], dispatch: float
+) -> tuple[str, Links]:
     """Return a chain that is long enough and prepares no factor beforehand, and what it writes into."""
-    writes = work.smaller
-    for _ in range(2):
-        least = _least_links(work, platform, writes, estimate)
-        links = functools.partial(chain_of, jax, work, writes)
-        timed = lengthen(jax, links, estimate, arguments, least, dispatch)
-        if writes == "ab" or not examine(timed.text).changed:
+    estimate = _seconds_alone(jax, work, factors)
+    for writes in (work.smaller, "ab"):
+        links = links_of(jax, work, factors, writes)
+        lengthen(jax, links, estimate, dispatch)
+        if not examine(links.text).changed:
             break
         # A factor that stays the same was prepared once, before the loop: change it at each step too.
-        writes, estimate = "ab", min(timed.warm) / timed.length
-    return writes, timed
+        estimate = min(links.warm) / links.length
+    return writes, links
 
 
-def _once_over_products(work: Work, platform: str, writes: str) -> float:
-    """Return what a chain does once, as a part of one product: copy what it writes into, clear the result.
-
-    Both are counted in bytes; a product that computes longer than it moves counts as more of them.
-    """
-    matmul, stored, result = work.matmul, BYTES[work.matmul.dtype], BYTES[work.matmul.result_dtype]
-    copied = {"a": matmul.m * matmul.k, "b": matmul.k * matmul.n}
-    once = sum(2 * copied[which] * stored for which in writes) + matmul.m * matmul.n * result
-    return once / max(matmul.bytes_moved, matmul.flops / _RIDGE.get(platform, _OTHER_RIDGE))
+def _seconds_alone(jax: ModuleType, work: Work, factors: tuple[NDArray[Any], NDArray[Any]]) -> float:
+    placed = _place(jax, factors)
+    program, _, _ = compile_for(jax, single_of(jax, work), placed)
+    return min(call_once(jax, program, placed)[0] for _ in range(2))
 
 
-def _least_links(work: Work, platform: str, writes: str, estimate: float) -> int:
-    """Links that make what is done once small, as far as a repeat stays within about a second."""
-    wanted = _once_over_products(work, platform, writes) / _ONCE_AT_MOST
-    return max(2, math.ceil(min(wanted, _LONGEST_REPEAT / estimate)))
+def links_of(jax: ModuleType, work: Work, factors: tuple[NDArray[Any], NDArray[Any]], writes: str) -> Links:
+    """Return the chain of some work on the first device; its length is still to be said."""
+    changed = tuple(i for i, which in enumerate("ab") if which in writes)
+    return Links(
+        jax,
+        functools.partial(chain_of, jax, work, writes),
+        lambda: _place(jax, (*factors, np.zeros(work.result_shape, work.result_dtype(jax)))),
+        (*changed, 2),
+    )
 
 
-def _measured(
-    factors: tuple[NDArray[Any], NDArray[Any]],
-    seconds: tuple[float, ...],
-    last: Any,
-    *,
-    work: Work,
-    seen: card.DeviceCard,
-    clock: str,
-    seed: int,
-    timed: Chain,
-    writes: str,
-    more_notes: tuple[str, ...] = (),
-) -> Measurement:
-    corner, result = last if clock == "device" else (None, last)
-    left, right = _as_multiplied(work, factors, writes, corner)
-    found = errors.compare(left, right, np.asarray(result), seed)
-    platform, matmul = seen.platform or "", work.matmul
-    bound = expected_error(matmul.dtype, work.precision, platform, matmul.k, found.cancellation)
-    per_product = tuple(value / timed.length for value in seconds)
-    rate = work.batch * matmul.flops / float(np.median(per_product))
+def _place(jax: ModuleType, arrays: tuple[NDArray[Any], ...]) -> tuple[Any, ...]:
+    placed: tuple[Any, ...] = jax.block_until_ready(jax.device_put(arrays, jax.local_devices()[0]))
+    return placed
+
+
+def _with_corner(factor: NDArray[Any], last: NDArray[Any]) -> NDArray[Any]:
+    """Return a factor with the elements that the chain wrote, taken from what lay on the device last."""
+    factor = factor.copy()
+    factor[..., :1, :1] = last[..., :1, :1]
+    return factor
+
+
+def _measured(work: Work, seen: card.DeviceCard, clock: str, seed: int, ran: _Ran) -> Measurement:
+    left, right = (
+        np.swapaxes(factor, -1, -2) if which in work.transposed else factor
+        for which, factor in zip("ab", ran.factors, strict=True)
+    )
+    found = errors.compare(left, right, np.asarray(ran.result), seed)
+    device, matmul = seen.measured, work.matmul
+    bound = expected_error(matmul.dtype, work.precision, device.platform, matmul.k, found.cancellation)
+    per_product = tuple(value / ran.length for value in ran.made.seconds)
+    median = float(np.median(per_product))
+    rate = work.batch * matmul.flops / median
     notes = (
-        *errors.remarks(matmul.dtype, platform, seen.kind or "", found.error, per_product),
+        *errors.remarks(matmul.dtype, device.platform, device.kind, found.error, per_product),
         *errors.beyond(found.error, bound, matmul.dtype, work.precision),
         *errors.beyond_peak(rate, matmul.dtype, seen.chip, seen.devices_per_chip),
-        *_remarks_on_program(work, examine(timed.text), timed.length, clock),
-        *_remarks_on_chain(work, platform, writes, timed.length, float(np.median(per_product))),
-        *(problem.cause for problem in seen.problems if platform == "cpu"),
-        *more_notes,
+        *_remarks_on_program(work, examine(ran.text), ran.length, clock),
+        *(_remarks_on_launches(device.platform, median) if clock == "device" else ()),
+        *(problem.cause for problem in seen.problems if device.platform == "cpu"),
+        *ran.made.notes,
     )
     return Measurement(
         matmul=matmul,
         stored=work.stored,
         batch=work.batch,
         transposed=work.transposed,
-        device=MeasuredDevice(
-            platform, seen.kind or "", seen.chip, seen.devices_per_chip, seen.cpu_model, seen.cores
-        ),
+        device=device,
         clock=clock,
         precision=work.precision,
-        precision_in_program=errors.precision_of(timed.text),
+        precision_in_program=errors.precision_of(ran.text),
         seconds=per_product,
-        products_per_repeat=timed.length,
-        compile_seconds=timed.compile_seconds,
-        warmup_calls=len(timed.warm),
+        products_per_repeat=ran.length,
+        compile_seconds=ran.compile_seconds,
+        warmup_calls=ran.warmup_calls,
         relative_error=found.error,
         error_bound=bound,
         error_rows=found.rows,
@@ -361,19 +373,6 @@ def _measured(
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         notes=notes,
     )
-
-
-def _as_multiplied(
-    work: Work, factors: tuple[NDArray[Any], NDArray[Any]], writes: str, corner: Any
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the factors of the last product, (m, k) and (k, n), with the elements that the chain wrote."""
-    found = []
-    for which, factor in zip("ab", factors, strict=True):
-        if which in writes:
-            factor = factor.copy()
-            factor[..., :1, :1] = np.asarray(corner)
-        found.append(np.swapaxes(factor, -1, -2) if which in work.transposed else factor)
-    return found[0], found[1]
 
 
 def _remarks_on_program(work: Work, proof: Proof, length: int, clock: str) -> tuple[str, ...]:
@@ -409,21 +408,13 @@ def _remarks_on_program(work: Work, proof: Proof, length: int, clock: str) -> tu
     return tuple(found)
 
 
-def _remarks_on_chain(work: Work, platform: str, writes: str, length: int, median: float) -> tuple[str, ...]:
-    """Say where the chain itself may take a part of the time."""
-    found = []
-    once = _once_over_products(work, platform, writes) / length if writes else 0.0
-    if once > 2.5 * _ONCE_AT_MOST:
-        found.append(
-            f"Copies that the chain makes once may be up to {once:.0%} of this time: "
-            f"{length} products are all that fit into about a second."
-        )
-    if writes and platform == "gpu" and median < 2e-5:
-        found.append(
-            "On a GPU each step of the chain starts kernels of its own, which takes microseconds: "
-            "of so short a product that is a part of the time."
-        )
-    return tuple(found)
+def _remarks_on_launches(platform: str, median: float) -> tuple[str, ...]:
+    if platform != "gpu" or median >= 2e-5:
+        return ()
+    return (
+        "On a GPU each step of the chain starts kernels of its own, which takes microseconds: "
+        "of so short a product that is a part of the time.",
+    )
 
 
 def single(
@@ -481,14 +472,14 @@ def chain(
     batch: int = 1,
     transposed: str = "",
     writes: str = "a",
-) -> Callable[[Any, Any], tuple[Any, Any]]:
+) -> Callable[[Any, Any, Any], tuple[Any, ...]]:
     """Return the function whose call makes `length` products, each needing the one before.
 
     Before each product one element of the last result (of each of a batch), cut to [-1, 1] so that nothing
     grows, is written into the first element of a factor. The whole result is carried from step to step, so
     no product can shrink to the one element that is read; a factor differs at each step, so none can be moved
-    out of the loop. The cost over bare products is one element a step, and once, at the start, a copy of what
-    is written into: of the smaller factor, therefore.
+    out of the loop. The cost over bare products is one element a step. What is changed is taken and given
+    back, so that a caller who donates it pays for no copy and no fresh page.
 
     Parameters
     ----------
@@ -508,16 +499,16 @@ def chain(
     Returns
     -------
     callable
-        (a, b) to (the elements last written, the last product).
+        (a, b, the product before) to (the factors that were written into, the last product).
 
     Examples
     --------
     >>> import jax
     >>> import numpy as np
-    >>> last, result = chain(jax, Matmul(1, 2, 1, "fp32"), "highest", 3)(
-    ...     np.float32([[5, 3]]), np.float32([[0.5], [0.25]]))
-    >>> last.tolist(), result.tolist()
-    ([[1.0]], [[1.25]])
+    >>> a, result = chain(jax, Matmul(1, 2, 1, "fp32"), "highest", 3)(
+    ...     np.float32([[5, 3]]), np.float32([[0.5], [0.25]]), np.zeros((1, 1), np.float32))
+    >>> a.tolist(), result.tolist()
+    ([[1.0, 3.0]], [[1.25]])
     """
     lax, multiply = jax.lax, single(jax, matmul, precision, batch=batch, transposed=transposed)
     lead = (batch,) if batch > 1 else ()
@@ -534,16 +525,16 @@ def chain(
         b = write(b, cut) if "b" in writes else b
         return a, b, multiply(a, b)
 
-    def run(a: Any, b: Any) -> tuple[Any, Any]:
-        result = jax.numpy.dtype(JAX_NAMES[matmul.result_dtype])
-        nothing = jax.numpy.zeros((*lead, matmul.m, matmul.n), result)
-        a, b, last = lax.fori_loop(0, length, step, (a, b, nothing))
-        return lax.slice(a if "a" in writes else b, start, one), last
+    def run(a: Any, b: Any, last: Any) -> tuple[Any, ...]:
+        a, b, last = lax.fori_loop(0, length, step, (a, b, last))
+        return (*(factor for which, factor in (("a", a), ("b", b)) if which in writes), last)
 
     return run
 
 
-def chain_of(jax: ModuleType, work: Work, writes: str, length: int) -> Callable[[Any, Any], tuple[Any, Any]]:
+def chain_of(
+    jax: ModuleType, work: Work, writes: str, length: int
+) -> Callable[[Any, Any, Any], tuple[Any, ...]]:
     """Return `chain` of some work."""
     return chain(
         jax,
