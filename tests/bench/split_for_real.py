@@ -1,12 +1,21 @@
-"""Run by test_sharding.py in a fresh process: split products over 8 parts of a CPU, save what is measured."""
+"""Run by test_sharding.py: products split over 8 parts of a CPU and between two processes, saved for it to read.
+
+Importing JAX takes longer than all of the rest, so it is imported once, before any of the processes that use
+it begins; nobody uses it in this one.
+"""
 
 from __future__ import annotations
 
 import itertools
+import multiprocessing
+import socket
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import jax
 
 from pulsewarp import bench
 from pulsewarp.bench.live import mesh, sharding
@@ -14,7 +23,7 @@ from pulsewarp.bench.live import mesh, sharding
 SIZES = (64, 128, 96)
 
 
-def main(folder: Path) -> None:
+def on_eight_devices(folder: Path) -> None:
     devices = bench.several_devices(8)
     given: dict[str, Any] = {"precision": "highest", "repeats": 2, "budget_seconds": 1e-9}
     every = [
@@ -26,7 +35,7 @@ def main(folder: Path) -> None:
     half += [bench.time_sharded(*SIZES, split="contraction", dtype="int8", devices=4, repeats=2)]
     bench.save(folder / "narrow.json", half)
     for kind in ("strong", "weak"):
-        runs = bench.scaling(*SIZES, split="contraction", kind=kind, gather=True, counts=[1, 2, 8], **given)
+        runs = bench.scaling(*SIZES, split="contraction", kind=kind, gather=True, counts=[1, 8], **given)
         bench.save(folder / f"{kind}.json", runs)
 
     right = mesh.single
@@ -56,5 +65,38 @@ def main(folder: Path) -> None:
     sharding.Layout.sharded = place  # type: ignore[method-assign]
 
 
+def in_two_processes(folder: Path, port: int, index: int) -> None:
+    # The default since JAX 0.5; before, CPUs of several processes exchange nothing unless told how.
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(f"127.0.0.1:{port}", num_processes=2, process_id=index)
+    runs = [
+        bench.time_sharded(32, 64, 48, split=split, gather=gather, precision="highest")
+        for split, gather in (("rows", False), ("columns", True), ("contraction", True))
+    ]
+    bench.save(folder / f"process_{index}.json", runs)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def main(folder: Path) -> int:
+    """Return how many of the processes failed."""
+    how = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
+    context, port = multiprocessing.get_context(how), free_port()
+    started = [context.Process(target=on_eight_devices, args=(folder,))]
+    started += [context.Process(target=in_two_processes, args=(folder, port, index)) for index in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of forking beside threads: none of JAX's has begun
+        for process in started:
+            process.start()
+    for process in started:
+        process.join(300)
+        process.kill()
+    return sum(process.exitcode != 0 for process in started)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    sys.exit(main(Path(sys.argv[1])))
