@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pulsewarp import bench, chips, figures, roofline, simt
 from pulsewarp.bench import gaps
@@ -211,6 +213,22 @@ def test_ticks_carry_the_prefix_and_only_they() -> None:
     axis = figures.roofline("tpu_v5e").layout.yaxis
     assert dict(zip(axis.tickvals, axis.ticktext, strict=True))[1e13] == "10 T"
     assert max(lines(figures.roofline("tpu_v5e"))[0].y) == 1.97e14
+
+
+@given(st.floats(-12, 14), st.floats(0.603, 20))  # of powers of ten, from a factor of four on
+def test_a_log_axis_has_three_ticks_at_least_and_none_is_told_twice(low: float, wide: float) -> None:
+    axis, span = go.Figure().layout.xaxis, (10**low, 10 ** (low + wide))
+    figures._log_axis(axis, "x", span)
+    assert len(axis.tickvals) >= 3 and len(set(axis.ticktext)) == len(axis.tickvals)
+    assert span[0] <= min(axis.tickvals) and max(axis.tickvals) <= span[1]
+
+
+@given(st.floats(1e-4, 1), st.floats(1, 1e4))
+def test_ticks_of_ratios_do_not_touch_on_a_phone(low: float, high: float) -> None:
+    span = low / 1.2, high * 1.2
+    ticks = figures._apart([tick for tick in figures._RATIO_TICKS if span[0] <= tick <= span[1]], span)
+    gaps = np.diff(np.log10(ticks)) / np.log10(span[1] / span[0])
+    assert 1 in ticks and all(gap > 0.1 for gap in gaps)
 
 
 def test_integers_are_operations_not_flops() -> None:
@@ -566,12 +584,12 @@ def test_what_holds_a_kernel_back_stands_beside_its_bar() -> None:
 def test_a_product_stands_beside_the_kernels_with_its_share_of_its_own_roof() -> None:
     half = run(2048, seconds=(6e-3,) * 3)
     own = MEASURED.as_chip()
-    for given, expected in (((), [1.0, 1.0]), ([half], [0.5])):
-        products = figures.kernel_shares(KERNELS_TIMED, MEASURED, given).data[1]
-        rates = [each.flops_per_second for each in (given or MEASURED.products)]
+    for beside, expected in (((), [1.0, 1.0]), ([half], [0.5])):
+        products = figures.kernel_shares(KERNELS_TIMED, MEASURED, beside).data[1]
+        rates = [each.flops_per_second for each in (beside or MEASURED.products)]
         roofs = [
             float(roofline.attainable(own, each.matmul.dtype, each.matmul.intensity))
-            for each in (given or MEASURED.products)
+            for each in (beside or MEASURED.products)
         ]
         shares = sorted((rate / most for rate, most in zip(rates, roofs, strict=True)), reverse=True)
         assert [float(text.split("%")[0]) / 100 for text in products.text] == pytest.approx(shares, rel=0.06)

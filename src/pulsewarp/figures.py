@@ -76,6 +76,10 @@ _RATIO_TICKS = (
     *(0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5, 10),
     *(30, 100, 300, 1000),
 )
+# Mantissas of the ticks of a log axis; the first that give so many are taken. No axis here is shorter than a
+# factor of four, in which the last always do.
+_MANTISSAS, _FEWEST_TICKS = ((1,), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)), 3
+_LABEL_SHARE = 0.11  # of the width of a phone's figure, which a label of a ratio takes
 _NOTHING_DRAWN = (1.0, 1e3)  # range of either axis when there is neither a roof nor a point
 
 
@@ -133,6 +137,7 @@ def roofline(
         _add_points(figure, group, mark)
     rates = [float(rate) for trace in figure.data for rate in trace.y] or [*_NOTHING_DRAWN]
     _log_axis(figure.layout.xaxis, f"Arithmetic intensity ({unit.removesuffix('/s')}/B, log scale)", span)
+    figure.update_xaxes(ticktext=[f"{tick:g}" for tick in figure.layout.xaxis.tickvals])
     _log_axis(figure.layout.yaxis, f"Rate ({unit}, log scale)", (min(rates) / 2, max(rates) * 2))
     subtitle = _about_roofs(known, dtype)
     if runs:
@@ -399,18 +404,20 @@ def ratios(compared: Comparison) -> go.Figure:
     )
     span = min(*low, 1.0) / 1.2, max(*high, 1.0) * 1.2
     figure.add_vline(x=1, line={"color": MUTED, "width": 1.5, "dash": "dash"})
-    ticks = [tick for tick in _RATIO_TICKS if span[0] <= tick <= span[1]]
+    ticks = _apart([tick for tick in _RATIO_TICKS if span[0] <= tick <= span[1]], span)
     figure.update_xaxes(
         type="log",
         range=[float(np.log10(end)) for end in span],
         tickvals=ticks,
         ticktext=[f"{tick:g}" for tick in ticks],
+        tickangle=0,
         title={"text": "Time ratio (log scale); left of 1 is faster"},
     )
     for i, row in enumerate(rows):  # beside the axis these labels would take half of a phone
         figure.add_annotation(
             {"x": 0, "xref": "paper", "xanchor": "left", "y": i, "yanchor": "bottom", "yshift": 7},
             text=f"{row.title}: {row.ratio:.3g}",
+            font={"size": 12},
             bgcolor=PAPER,
             showarrow=False,
         )
@@ -923,11 +930,12 @@ def scaling(runs: Iterable[ShardedMeasurement]) -> go.Figure:
         _add_scaling(figure, sorted(group, key=lambda run: run.devices), style, alone=len(groups) == 1)
     counts = sorted({run.devices for run in listed})
     figure.update_xaxes(title_text="Devices (log scale)", type="log", tickvals=counts, ticktext=counts)
-    figure.update_xaxes(range=[np.log10(0.9), np.log10(1.9 * most)])  # room for the last percentages
+    figure.update_xaxes(range=[np.log10(0.9), np.log10(1.15 * most)])
     figure.update_yaxes(title_text="Work in a second, times one device (log scale)", title_standoff=14)
     lowest = min(float(value) for trace in figure.data for value in trace.y)
     ticks = [2.0**power for power in range(int(np.floor(np.log2(lowest))), most.bit_length() + 1)]
     figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
+    figure.update_yaxes(range=[np.log10(lowest / 1.5), np.log10(1.2 * most)])  # room for the last percentage
     sentences = ["Percentages: what the exchange adds, as a part of the time; none where there is none."]
     if any(run.origin == "recorded" for run in listed):
         sentences.append("Open marks are recorded runs.")
@@ -951,15 +959,11 @@ def _add_scaling(
         )
     what = f"{first.split}{', gathered' if first.gather else ''}"
     shape = mark if first.origin == "live" else f"{mark}-open"
-    shares = [run.communication_share if alone or run is runs[-1] else None for run in runs]
     figure.add_scatter(
         x=[run.devices for run in runs],
         y=[run.flops_per_second / first.flops_per_second for run in runs],
         name=f"{what}<br>{first.device.label}, {first.origin}",
-        mode="lines+markers+text",
-        text=["" if not share else f"  {share:.0%}" for share in shares],
-        textposition="middle right",
-        textfont={"color": INK, "size": 12},
+        mode="lines+markers",
         line={"color": color, "dash": dash, "width": 2},
         marker={"color": color, "symbol": shape, "size": 9},
         hovertext=[
@@ -967,6 +971,19 @@ def _add_scaling(
         ],
         hoverinfo="text",
     )
+    for run in runs if alone else runs[-1:]:
+        if run.communication_share:
+            figure.add_annotation(
+                x=float(np.log10(run.devices)),
+                y=float(np.log10(run.flops_per_second / first.flops_per_second)),
+                text=f"{run.communication_share:.0%}",
+                yanchor="top",
+                yshift=-8,  # below the mark, and with paper of its own: no line runs through words
+                font={"size": 12},
+                bgcolor=PAPER,
+                borderpad=0,
+                showarrow=False,
+            )
     without = [run for run in runs if run.local_seconds]
     if without:
         figure.add_scatter(
@@ -1227,17 +1244,38 @@ def _shape(run: Measurement) -> str:
 
 
 def _log_axis(axis: Any, title: str, span: tuple[float, float]) -> None:
-    """Make an axis logarithmic over `span`, with a tick for each decade in SI prefixes."""
-    low, high = (float(np.log10(end)) for end in span)
-    powers = range(int(np.ceil(low)), int(np.floor(high)) + 1)
-    texts = [with_prefix(10.0**power, "").split(" ") for power in powers]
+    """Make an axis logarithmic over `span`, with ticks in SI prefixes: decades, and between them if few."""
+    ticks = next(
+        ticks for ticks in (_ticks(span, each) for each in _MANTISSAS) if len(ticks) >= _FEWEST_TICKS
+    )
+    texts = [with_prefix(tick, "").split(" ") for tick in ticks]
     axis.update(
         type="log",
         title={"text": title},
-        range=[low, high],
-        tickvals=[10.0**power for power in powers],
+        range=[float(np.log10(end)) for end in span],
+        tickvals=ticks,
         ticktext=[f"{float(number):g} {prefix}".strip() for number, prefix in texts],
     )
+
+
+def _ticks(span: tuple[float, float], mantissas: Sequence[float]) -> list[float]:
+    """Return what lies in `span` of the mantissas times powers of ten."""
+    first, last = (int(np.floor(np.log10(end))) for end in span)
+    every = [float(f"{each}e{power}") for power in range(first, last + 1) for each in mantissas]
+    return [tick for tick in every if span[0] <= tick <= span[1]]
+
+
+def _apart(ticks: Sequence[float], span: tuple[float, float]) -> list[float]:
+    """Return 1 and those ticks, outwards from it, whose labels do not touch on a phone."""
+    apart = _LABEL_SHARE * float(np.log10(span[1] / span[0]))
+    kept = [1.0]
+    for side in ([tick for tick in ticks if tick > 1], [tick for tick in reversed(ticks) if tick < 1]):
+        last = 1.0
+        for tick in side:
+            if abs(float(np.log10(tick / last))) >= apart:
+                kept.append(tick)
+                last = tick
+    return sorted(kept)
 
 
 def _laid_out(figure: go.Figure, title: str, subtitle: str, plot_height: int) -> go.Figure:

@@ -450,10 +450,12 @@ def test_a_bound_is_the_local_roofline_and_the_ring_over_the_links(split: str, p
 
 def test_the_figure_sets_work_against_one_device() -> None:
     one = dataclasses.replace(RUN, devices=1, seconds=(8e-4,) * 4, local_seconds=(), collectives=())
-    ideal, measured, without = figures.scaling([RUN, one]).data
+    figure = figures.scaling([RUN, one])
+    ideal, measured, without = figure.data
     assert (list(ideal.x), list(ideal.y)) == ([1, 4], [1, 4])
     assert (list(measured.x), list(measured.y)) == ([1, 4], pytest.approx([1.0, 2.0]))
-    assert list(measured.text) == ["", "  25%"]
+    (share,) = figure.layout.annotations
+    assert (share.text, 10**share.x, 10**share.y) == ("25%", pytest.approx(4), pytest.approx(2.0))
     assert (list(without.x), list(without.y)) == ([4], pytest.approx([8 / 3]))
     # Weak scaling: four times the work in twice the time is twice the work in a second.
     weak = dataclasses.replace(RUN, matmul=Matmul(64, 256, 64, "fp32"), seconds=(16e-4,) * 4)
