@@ -1,4 +1,4 @@
-"""Run by test_sharding.py: products split over 8 parts of a CPU and between two processes, saved for it to read.
+"""Run by test_sharding.py: products split over 8 parts of a CPU and between two processes, saved for it.
 
 Importing JAX takes longer than all of the rest, so it is imported once, before any of the processes that use
 it begins; nobody uses it in this one.

@@ -7,6 +7,7 @@ An object has exactly the fields of its class, in order. Understood are bool, in
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 import types
 import typing
@@ -101,7 +102,7 @@ def has_fields(row: Any, fields: tuple[str, ...], where: str) -> None:
 def _dataclass(kind: Any, value: Any, where: str) -> Any:
     names = tuple(each.name for each in dataclasses.fields(kind))
     has_fields(value, names, where)
-    hints = typing.get_type_hints(kind)
+    hints = _annotations(kind)
     given = {}
     for name in names:
         between = ", " if dataclasses.is_dataclass(hints[name]) else ": "
@@ -110,6 +111,11 @@ def _dataclass(kind: Any, value: Any, where: str) -> Any:
         return kind(**given)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
+
+
+@functools.cache
+def _annotations(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _plain(kind: type, value: Any, where: str) -> Any:
