@@ -25,6 +25,9 @@ CELLS = (
     'guide.advise(guide.Workload(framework="pytorch", custom_kernels="cuda"))',
     'print("a line that is far too long for the page " * 9)',
 )
+# Code within words and code of its own, both wider than a phone.
+LONG = "a_name_that_is_longer_than_a_phone_is_wide_" * 2
+TEXT = f"# Both machines\n\n| a | b |\n|---|---|\n| c | `{LONG}` |\n\nSee `{LONG}`.\n\n```\n{LONG} = 1\n```"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A notebook with both scenes, a figure and a report, exported once for the tests of this file."""
     folder = tmp_path_factory.mktemp("export")
     notebook = nbformat.v4.new_notebook()
-    notebook.cells = [nbformat.v4.new_markdown_cell("# Both machines")]
+    notebook.cells = [nbformat.v4.new_markdown_cell(TEXT)]
     notebook.cells += [nbformat.v4.new_code_cell(text) for text in CELLS]
     nbformat.write(notebook, folder / "both.ipynb")
     assert main(["export", str(folder / "both.ipynb"), "-o", str(folder / "both.html")]) == 0
