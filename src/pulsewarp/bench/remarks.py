@@ -53,9 +53,14 @@ def find_remarks(host: Host, jax: SeenJax, power_limit_watts: float | None = Non
     return tuple(found)
 
 
-# Parts whose name says that they are not the card of the datasheet. Public logs show an A100-PG509-200
-# "power limited to 330.00 W" (an example of torchao for segment-anything, read 2026-12-01) and the H20 with
-# 148 TFLOP/s of bf16 where the H100 has 989 (two public tables of device peaks, read 2026-12-01).
+# Parts whose name says that they are not the card of the datasheet; all sources read 2026-12-01. Public
+# logs show an A100-PG509-200 "power limited to 330.00 W" (an example of torchao for segment-anything), and
+# public tables of device peaks the H20 with 148 TFLOP/s of bf16 where the H100 has 989. A800: NVLink at 400
+# GB/s instead of 600 (tweakers.net/nieuws/203182, 2022); H800: slower links too (techpowerup.com, "NVIDIA
+# Prepares H800", 2023). Shares of a card are named by frame buffer and series, such as V100L-16C (NVIDIA AI
+# Enterprise, "Volta Architecture vGPU Types", docs.nvidia.com/ai-enterprise) and P40-8Q (globalnettech.com,
+# 2017), in older releases after the word GRID. Laptop parts are held at 150 W and below, desktop cards up
+# to 600 W (netzender.com, "Nvidia's new rule").
 _SPECIAL_PARTS = (
     (r"\bMIG\b", "it is a slice of a card, so the whole card's ceilings do not apply"),
     (
@@ -64,7 +69,7 @@ _SPECIAL_PARTS = (
     ),
     (r"\bH20\b", "this part has a fraction of an H100's matrix rate and the full memory bandwidth"),
     (r"\b[AH]800\b", "this part has slower links than the A100 or H100 it is made from"),
-    (r"\bGRID\b|-\d+[QCAB]$", "it is a share of a card given to a virtual machine"),
+    (r"\bGRID\b|-\d+[QC]$", "it is a share of a card given to a virtual machine"),
     (r"Laptop|Max-Q|Mobile", "a laptop part has a lower power limit than the desktop card of that name"),
 )
 
