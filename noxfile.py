@@ -40,10 +40,6 @@ FAST = ["-m", "not browser and not lab and not bench"]
 # What tries one rule of whole numbers on very many cases hangs on no version of NumPy: it runs once, with the
 # newest of everything.
 BRIEF = ["-m", f"{FAST[1]} and not exhaustive"]
-# Colab's NumPy lies between the two that try every simulator. What differs there is whatever shows, measures,
-# draws, reads notebooks, or stands on JAX, Plotly, ipywidgets and anywidget.
-SHOWS = [f"tests/{folder}" for folder in ("bench", "cli", "lesson", "notebooks", "widgets")]
-SHOWS += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("test_*.py"))
 COLAB = ROOT / "tests" / "colab-constraints.txt"
 
 
@@ -71,12 +67,12 @@ def nbval(session: nox.Session) -> None:
     )  # fmt: skip
 
 
-def read(session: nox.Session, *scenes: str) -> None:
+def read(session: nox.Session, *scenes: str, marked: str = "") -> None:
     """Do what a reader does: run the notebooks, open scenes, and open notebooks in their application."""
     nbval(session)
     browser(session)
-    # An application is started once for all tests of a file; scenes on pages of their own need no such thing.
-    session.run("pytest", "-n", "2", "--dist", "loadfile", "tests/hosts")
+    # Tests that look at one visit of an application name it as their group; lessons are spread.
+    session.run("pytest", "-n", "2", "--dist", "loadgroup", "-m", marked, "tests/hosts")
     session.run("pytest", "-n", "2", "--dist", "worksteal", *scenes)
 
 
@@ -117,13 +113,13 @@ def newest(session: nox.Session) -> None:
 
 @nox.session(python=NEWEST)
 def colab(session: nox.Session) -> None:
-    """What shows and measures, notebooks and classic Notebook in an environment of Colab's age."""
+    """Notebooks, classic Notebook and the exporter in an environment of Colab's age."""
     say(session)
     session.install("-r", str(COLAB), "-e", ".", *group("test"), *group("browser"))
-    session.run("pytest", "-n", "2", *BRIEF, *SHOWS)
+    # Unit tests run with the newest of everything and with our floors; Colab's versions lie between the two.
     # A scene on a page of its own is the same text in every environment: the session `newest` tries all of
     # them. What differs here is the application, its widget manager and the exporter.
-    read(session, "tests/browser/test_exported_pages.py")
+    read(session, "tests/browser/test_exported_pages.py", marked="not exhaustive")
 
 
 @nox.session(python=OLDEST)

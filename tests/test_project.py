@@ -13,6 +13,8 @@ import pytest
 
 from pulsewarp.cli import _build_parser
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parent.parent
 LIGHT = ("chips", "matmul", "numerics", "roofline", "systolic", "simt", "ledger", "guide", "bench")
 HEAVY = ("jax", "jaxlib", "plotly", "ipywidgets", "anywidget", "IPython", "numba")

@@ -47,6 +47,7 @@ def test_each_planted_fault_is_named(
     assert [words for words in FAULTS.values() if words not in problems] == [], problems
 
 
+@pytest.mark.exhaustive
 def test_a_notebook_that_does_not_end_is_named(
     start_host: Callable[..., Any],
     write_notebook: Callable[[str, Sequence[str]], Path],
@@ -60,6 +61,7 @@ def test_a_notebook_that_does_not_end_is_named(
     assert "did not end within 1 s" in visit.problems()
 
 
+@pytest.mark.exhaustive
 def test_a_session_that_never_gets_ready_is_an_error_and_no_hang(
     start_host: Callable[..., Any],
     write_notebook: Callable[[str, Sequence[str]], Path],
@@ -77,6 +79,7 @@ def test_a_session_that_never_gets_ready_is_an_error_and_no_hang(
             pass
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("url", "local"),
     [

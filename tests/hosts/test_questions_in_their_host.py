@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from notebook_hosts import Host, Visit
     from playwright.sync_api import ElementHandle, Page
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.xdist_group("questions")]  # one visit for all of them
 
 CELLS = [
     "from pulsewarp import lesson, simt, widgets\ntrace = simt.simulate([simt.load_compute(1, 2)] * 2)",

@@ -16,6 +16,8 @@ from pulsewarp.ledger import by_level
 from pulsewarp.matmul import DTYPES, Matmul
 from pulsewarp.systolic.cost import cost_of
 
+pytestmark = pytest.mark.exhaustive
+
 SIZE = st.integers(1, 7)
 DATAFLOWS = ["ws", "os", "is"]
 

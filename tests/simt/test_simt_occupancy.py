@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from pulsewarp import simt
 from pulsewarp.simt._occupancy import Occupancy, size_text
 
+pytestmark = pytest.mark.exhaustive
+
 module = inspect.getmodule(Occupancy)
 assert module is not None
 

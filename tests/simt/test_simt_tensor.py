@@ -18,6 +18,8 @@ from simt_naive import step_through
 from pulsewarp import chips, ledger, simt
 from pulsewarp.simt.tensor import _programs, _values, shapes, staging
 
+pytestmark = pytest.mark.exhaustive
+
 SHAPES = simt.mma_shapes()
 OPERANDS = ("a", "b", "c")
 RANDOM = np.random.default_rng(0)

@@ -11,6 +11,8 @@ import pytest
 from pulsewarp import simt
 from pulsewarp._arrays import freeze
 
+pytestmark = pytest.mark.exhaustive
+
 A = np.arange(32 * 48).reshape(32, 48) % 9 - 4
 B = np.arange(48 * 16).reshape(48, 16) % 7 - 3
 

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from pulsewarp import systolic
 from pulsewarp.systolic import busy, cost
 
+pytestmark = pytest.mark.exhaustive
+
 REFERENCE = Path(__file__).parents[1] / "reference"
 
 

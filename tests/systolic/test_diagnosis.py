@@ -15,6 +15,8 @@ from systolic_products import Product, products, run
 from pulsewarp import systolic
 from pulsewarp.systolic import diagnosis
 
+pytestmark = pytest.mark.exhaustive
+
 Trace = systolic.SystolicTrace
 PRODUCTS = products(types=("int8", "float32"))
 RNG = np.random.default_rng(5)

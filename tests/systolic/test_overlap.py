@@ -15,6 +15,8 @@ from pulsewarp import ledger, systolic
 from pulsewarp.matmul import accumulator_type
 from pulsewarp.systolic import array, rules, window
 
+pytestmark = pytest.mark.exhaustive
+
 Cell = tuple[int, Any]
 SEVERAL = (
     np.array([[1, 2, 3, 4, 5], [2, 7, 1, 3, 1], [4, 1, 1, 2, 2]], np.int8),

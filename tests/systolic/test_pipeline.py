@@ -17,6 +17,8 @@ from pulsewarp._arrays import freeze
 from pulsewarp.matmul import Matmul
 from pulsewarp.systolic import tile_pipeline
 
+pytestmark = pytest.mark.exhaustive
+
 Trace = systolic.PipelineTrace
 WIDTHS = {"int8": (1, 4, 4), "bf16": (2, 2, 4), "fp32": (4, 4, 4)}  # bytes: operand, result, accumulator
 

@@ -15,6 +15,8 @@ from systolic_products import Product, products, run
 from pulsewarp import systolic
 from pulsewarp.systolic import array, window
 
+pytestmark = pytest.mark.exhaustive
+
 PRODUCTS = products(types=("int8", "float32"))
 
 

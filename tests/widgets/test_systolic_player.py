@@ -112,6 +112,7 @@ def test_one_fold_of_256_by_256_with_1024_rows_is_at_most_1500_kilobytes(dataflo
         assert len(pack_trace(each)) <= 1_500_000
 
 
+@pytest.mark.exhaustive
 def test_a_product_of_1024_by_1024_by_1024_is_at_most_5_megabytes():
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-128, 128, (1024, 1024)).astype(np.int8) for _ in "ab")
@@ -120,6 +121,7 @@ def test_a_product_of_1024_by_1024_by_1024_is_at_most_5_megabytes():
         assert len(pack_trace(each)) <= 5_000_000
 
 
+@pytest.mark.exhaustive
 def test_a_product_beyond_5_megabytes_is_refused_and_a_few_of_its_folds_are_shown():
     rng = np.random.default_rng(0)
     wide = systolic.simulate(rng.random((1024, 512)), rng.random((512, 512)), rows=256, cols=256)
