@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,7 @@ class Device:
     multiplied: str = ""  # HLO type that the program multiplies; the stored one where empty
     place: str = ""  # where the loop keeps the right factor
     rows: int | None = None  # that the program makes of the result; all where None
+    working_space: int = 0
     time: float = 0.0
     calls: int = 0
     lengths: list[int] = field(default_factory=list)
@@ -118,6 +119,9 @@ class Program:
     of: Work
     length: int
     writes: str
+
+    def memory_analysis(self) -> Any:
+        return SimpleNamespace(temp_size_in_bytes=self.device.working_space)
 
     def __call__(self, a: Any, b: Any, last: Any = None) -> Any:
         device = self.device
@@ -184,6 +188,20 @@ def test_the_device_clock_spreads_the_dispatch_and_the_call_clock_does_not(on: A
 def test_a_dispatch_that_hides_the_product_is_seen_through(on: Any) -> None:
     on(Device(platform="gpu", kind="Tesla T4", per_product=1e-6, dispatch=1e-3))  # as over a network
     assert timed().median == pytest.approx(1e-6, rel=0.02)
+
+
+def test_a_call_lasts_long_beside_first_touching_its_working_space(
+    on: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_clock, "DISPATCHES", 0)
+    on(Device(per_product=1e-2, working_space=2**25))  # an allocator keeps as much
+    assert timed(repeats=1).products_per_repeat == 2
+    on(Device(per_product=1e-2, working_space=2**25 + 1))
+    run = timed(repeats=1)
+    assert (run.products_per_repeat, run.notes) == (100, ())
+    on(Device(per_product=1e-2, working_space=2**26))
+    (note,) = timed(repeats=1).notes
+    assert "64 MiB of working space anew; first touching it may be up to 7% of this time" in note
 
 
 def test_steady_repeats_end_early_and_restless_ones_with_the_most_or_the_budget(on: Any) -> None:

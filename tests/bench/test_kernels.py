@@ -223,9 +223,8 @@ def numpy_chain(name: str, arguments: tuple[Any, ...], links: int) -> tuple[Any,
 def test_a_chain_computes_what_the_same_steps_in_numpy_compute(name: str) -> None:
     arguments = as_stored(name)
     firsts = []
-    chained = jax.jit(lambda links, *given: chain_of(name, links)(*given))
     for links in (1, 3):
-        last, result = chained(links, *for_a_chain(name))
+        last, result = jax.jit(chain_of(name, links))(*for_a_chain(name))
         expected_last, expected = numpy_chain(name, arguments, links)
         np.testing.assert_allclose(last, expected_last, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)

@@ -229,10 +229,9 @@ def test_a_chain_computes_what_the_same_steps_in_numpy_compute(
     of = work("float32", batch, transposed, (5, 3, 4))
     # Small, so that the cut to [-1, 1] does not hide a step.
     a, b = (factor * np.float32(0.2) for factor in timing._factors(jax, of, seed=3))
-    links = jax.jit(lambda length, *given: timing.chain_of(jax, of, writes, length)(*given))
     results = []
-    for length in (1, 2, 4):
-        *written, result = links(length, a, b, nothing(of))
+    for length in (1, 3):
+        *written, result = jax.jit(timing.chain_of(jax, of, writes, length))(a, b, nothing(of))
         expected_corner, expected = numpy_chain(of, a, b, length, writes)
         given = {"a": a, "b": b}
         for which, factor in zip(writes, written, strict=True):

@@ -27,6 +27,13 @@ LONGEST_CHAIN = 100_000
 DISPATCHES = 100  # a chain lasts as long as so many calls of next to nothing
 LOOKS = 5
 
+# Working space of a program that a CPU's allocator asks the system for anew at each call: glibc keeps smaller
+# pieces (M_MMAP_THRESHOLD, at most 32 MiB; recalled, not read). Bytes a second of first touching it, at
+# worst: measured on a busy virtual machine, 2026-12-01.
+_KEPT_BYTES, _FIRST_TOUCH = 32 * 2**20, 1e9
+_ONCE_AT_MOST = 0.02  # of a call's time, as far as a call stays within the longest repeat
+_LONGEST_REPEAT = 1.0
+
 now = time.perf_counter  # by a name of this module's own, so that a test can have another clock
 
 
@@ -149,6 +156,8 @@ class Links:
         As `compile_for` returns them.
     warm : list of float
         Seconds of the calls that warmed it up.
+    fresh_bytes : int
+        Working space that a call takes anew.
 
     Examples
     --------
@@ -166,7 +175,7 @@ class Links:
         begin: Callable[[], tuple[Any, ...]],
         changed: tuple[int, ...],
     ) -> None:
-        self.length, self.compile_seconds, self.text = 0, 0.0, ""
+        self.length, self.compile_seconds, self.text, self.fresh_bytes = 0, 0.0, "", 0
         self.warm: list[float] = []
         self._jax, self._chain_of, self._begin, self._changed = jax, chain_of, begin, changed
         self._arguments = begin()
@@ -177,6 +186,7 @@ class Links:
         self._program, self.compile_seconds, self.text = compile_for(
             self._jax, self._chain_of(length), self._arguments, donate_argnums=self._changed
         )
+        self.fresh_bytes = _fresh_bytes(self._jax, self._program)
 
     def __call__(self) -> tuple[Any, ...]:
         """Make the links; return what they changed, which the next call takes."""
@@ -195,6 +205,26 @@ class Links:
         if any(array.is_deleted() for array in self.held):
             self._arguments = self._begin()
             self._jax.block_until_ready(self())
+
+    def about_fresh_pages(self, seconds: float) -> tuple[str, ...]:
+        """Say when first touching its working space may be a part of a link's seconds."""
+        share = self.fresh_bytes / _FIRST_TOUCH / self.length / seconds
+        if share <= 2.5 * _ONCE_AT_MOST:
+            return ()
+        return (
+            f"Each call takes {self.fresh_bytes / 2**20:.0f} MiB of working space anew; first touching it "
+            f"may be up to {min(share, 1.0):.0%} of this time.",
+        )
+
+
+def _fresh_bytes(jax: ModuleType, program: Any) -> int:
+    if jax.local_devices()[0].platform != "cpu":  # others keep what was given back
+        return 0
+    try:
+        taken = int(program.memory_analysis().temp_size_in_bytes)
+    except Exception:  # not every backend tells: unknown
+        return 0
+    return taken if taken > _KEPT_BYTES else 0
 
 
 def call_once(jax: ModuleType, program: Any, arguments: tuple[Any, ...]) -> tuple[float, Any]:
@@ -217,7 +247,8 @@ def warm_up(jax: ModuleType, program: Any, arguments: tuple[Any, ...]) -> list[f
 def lengthen(jax: ModuleType, links: Links, estimate: float, dispatch: float = 0.0) -> None:
     """Compile so many links that one call is long beside its dispatch, from 2 to `LONGEST_CHAIN`; warm it up.
 
-    It lasts about `CHAIN_SECONDS`, longer where a dispatch takes more than a hundredth of that.
+    It lasts about `CHAIN_SECONDS`, longer where a dispatch takes more than a hundredth of that, or where it
+    takes much working space anew.
 
     Parameters
     ----------
@@ -234,6 +265,8 @@ def lengthen(jax: ModuleType, links: Links, estimate: float, dispatch: float = 0
     for _ in range(LOOKS):  # a call's dispatch hides how fast a small link is: look again
         length = min(LONGEST_CHAIN, max(2, math.ceil(wanted / estimate)))
         links.make(length)
+        once = links.fresh_bytes / _FIRST_TOUCH
+        wanted = max(wanted, min(once / _ONCE_AT_MOST, _LONGEST_REPEAT))
         links.warm = warm_up(jax, links, ())
         if min(links.warm) > wanted / 2 or length == LONGEST_CHAIN:
             break

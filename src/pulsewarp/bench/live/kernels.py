@@ -382,7 +382,10 @@ def _chained(bench: _Bench) -> _Found:
         links.compile_seconds,
         len(links.warm),
         links.length,
-        notes=_about_copies(links.text, bench.bytes_moved),
+        notes=(
+            *_about_copies(links.text, bench.bytes_moved),
+            *links.about_fresh_pages(float(np.median(made.seconds)) / links.length),
+        ),
     )
 
 

@@ -114,7 +114,8 @@ def time_matmul(
     ``clock="call"`` times one call as a Python loop sees it, dispatch included.
     ``clock="device"`` times a chain of products inside one compiled call and divides by their
     number. One element of each result (of each of a batch) is written into a factor of the next product,
-    so that none can be hoisted, dropped or overlapped; the chain lasts about 20 ms, or as long as a
+    so that none can be hoisted, dropped or overlapped, and each call takes over the arrays of the last one,
+    so that none is charged for fresh pages; the chain lasts about 20 ms, or as long as a
     hundred calls of next to nothing where that is more, so that the one dispatch weighs one percent at
     most. The compiled program is read: where the compiler prepares a factor before the chain, such as by
     widening it, elements are written into both, so that each product pays for it; where it does so all the
@@ -250,6 +251,7 @@ class _Ran:
     text: str
     warmup_calls: int
     length: int = 1
+    notes: tuple[str, ...] = ()
 
 
 def _by_calls(
@@ -284,7 +286,14 @@ def _by_chain(
         for which, factor in zip("ab", factors, strict=True)
     )
     return _Ran(
-        made, (last[0], last[1]), result, links.compile_seconds, links.text, len(links.warm), links.length
+        made,
+        (last[0], last[1]),
+        result,
+        links.compile_seconds,
+        links.text,
+        len(links.warm),
+        links.length,
+        links.about_fresh_pages(float(np.median(made.seconds)) / links.length),
     )
 
 
@@ -350,6 +359,7 @@ def _measured(work: Work, seen: card.DeviceCard, clock: str, seed: int, ran: _Ra
         *_remarks_on_program(work, examine(ran.text), ran.length, clock),
         *(_remarks_on_launches(device.platform, median) if clock == "device" else ()),
         *(problem.cause for problem in seen.problems if device.platform == "cpu"),
+        *ran.notes,
         *ran.made.notes,
     )
     return Measurement(
