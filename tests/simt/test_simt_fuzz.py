@@ -64,6 +64,7 @@ def test_stretches_issued_at_once_equal_the_naive_stepper(
     monkeypatch: pytest.MonkeyPatch, worth: int
 ) -> None:
     monkeypatch.setattr(_engine, "WORTH", worth)
+    monkeypatch.setattr(_engine, "PAUSE", worth)
     for seed in range(120):
         check_against_naive(stretches(seed))
 

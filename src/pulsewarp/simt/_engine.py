@@ -1,15 +1,16 @@
 """When each instruction of each warp issues: the exact model PW-0, skipping the cycles in which nothing can.
 
-The loop keeps, for every scheduler, bit masks of the warps whose operands are there, and the cycles at
-which others wake up. Stretches in which every scheduler goes round among the same warps, and these only add
-on units that are always free, are issued at once; so is what a run does over and over (`_repeats`). It
-records nothing but issue cycles: everything else a trace shows (states, waits, program counters) follows from
-those and is derived in `_states`. `run` is one long function, because calls inside its loop would cost more
-than the work they name.
+The loop keeps, for every scheduler, the bits of the warps that have their operands, and a calendar of the
+cycles at which others wake up. A scheduler that goes round among the same warps, while these only add on
+units that are always free, issues all that at once and is left alone until then; what a run does over and
+over is taken at once, too (`_repeats`). The loop records nothing but issue cycles: everything else a trace
+shows (states, waits, program counters) follows from those and is derived in `_states`. `run` is one long
+function, because calls inside its loop would cost more than the work they name.
 """
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,47 +23,77 @@ from pulsewarp.simt._repeats import NEVER, Repeats, Times
 
 # One compiled instruction, linked to the one after it (None at the end), since a warp mostly moves on by one:
 #   plain     how many instructions from this one on are plain: their units are free again in the next cycle
-#             and the warp can issue again then, on a unit of that kind: nothing to note but the cycle
+#             and the warp can issue again then, on a unit of that kind: nothing to note but the cycle.
+#             LAST for a barrier, and for the last of a program
 #   next      the next Step or None; Any, because run-time type checkers stumble over recursive types
 #   queue     where a warp waits that has this instruction next: ALWAYS_FREE for units that are free by the
 #             next cycle, MEMORY, or the number of a unit that can be busy
 #   interval  cycles its unit is taken; 0 for a barrier, -1 for one that not all of the warp's threads reach
-#   delay     cycles until the next instruction can have what this one leaves it
-#   older     (pc, latency) of earlier instructions that the next one may have to wait for as well
-#   loads     of these, this one included, those that load: two_level parks a warp that waits for them
-Step = tuple[int, Any, int, int, int, int, tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+#   latency   cycles until its result is there
+#   wait      what the next instruction may have to wait for, or None: cycles until it can have what this one
+#             leaves it; (pc, latency) of earlier instructions; and of all these, of those that load, since
+#             two_level parks a warp that waits for them
+Needs = tuple[tuple[int, int], ...]
+Wait = tuple[int, Needs, Needs]
+Step = tuple[int, Any, int, int, int, Wait | None]
+LAST = -1
+NO_WAIT: Wait = (1, (), ())
+# Where a warp is found that wakes: its scheduler, its bit for what it does next, its first bit, and another
+# such place or None: those that wake in the same cycle hang together.
+Place = tuple[int, int, int, Any]
 ALWAYS_FREE = 0
 MEMORY = 1  # queue number of the one unit that the schedulers share
 
-WORTH = 24  # fewer cycles than this at once are not worth the looking ahead
+Moves = list[tuple[int, int]]  # (cycle, warp): out of the active pool and in, by turns
+Crew = tuple[int, dict[int, tuple[int, list[int], int, tuple[Place, ...]]]]  # a scheduler's warps by bit
+
+WORTH = 6  # fewer cycles than this at once are not worth the looking ahead
+PAUSE = 24  # cycles until a scheduler that looked ahead in vain does so again
 
 
 @dataclass(eq=False, slots=True)
 class Pool:
-    """The warps of one scheduler under two_level: those it may issue, and those that queue to get in."""
+    """The warps of one scheduler under two_level, by first bits: those it may issue, and those that queue."""
 
     active: int
-    outside: int
     queue: list[int]
-    moves: list[tuple[int, int, bool]] = field(default_factory=list)  # (cycle, bit, in or out)
+    room: int = 0
+    moves: list[tuple[int, int]] = field(default_factory=list)  # (cycle, bit), of a warp out and in by turns
 
-    def settle(self, t: int, parked: int) -> None:
-        """Send parked warps out, lowest bit first; let in those who queued longest and are not parked."""
+    def settle(self, t: int, parked: int) -> int:
+        """Send parked warps out, lowest bit first; let in those who queued longest and are not parked.
+
+        Return the warps that are in.
+        """
         gone = self.active & parked
         while gone:
             bit = gone & -gone
             gone ^= bit
             self.active ^= bit
-            self.outside |= bit
             self.queue.append(bit)
-            self.moves.append((t, bit, False))
+            self.moves.append((t, bit))
         room = ACTIVE_WARPS - self.active.bit_count()
-        if room > 0 and self.outside & ~parked:
+        if room > 0:
             for bit in [bit for bit in self.queue if not bit & parked][:room]:
                 self.queue.remove(bit)
-                self.outside ^= bit
                 self.active |= bit
-                self.moves.append((t, bit, True))
+                self.moves.append((t, bit))
+                room -= 1
+        self.room = room
+        return self.active
+
+
+class Visits(dict[int, list[Crew]]):
+    """The crews of the schedulers whose bits are set, in order."""
+
+    def __init__(self, crews: Sequence[Crew]) -> None:
+        self.crews = crews
+
+    def __missing__(self, bits: int) -> list[Crew]:
+        if len(self) >= 4096:  # of many schedulers there are too many sets to keep
+            self.clear()
+        self[bits] = [crew for crew in self.crews if bits >> crew[0] & 1]
+        return self[bits]
 
 
 def queues(programs: Sequence[Compiled], units: Sequence[str]) -> list[int]:
@@ -111,8 +142,11 @@ def link(compiled: Compiled, queue: Sequence[int]) -> list[Step | None]:
         plain = 0
         at_once = q == ALWAYS_FREE and delay == 1 and interval > 0 and not older
         if at_once and step is not None and step[2] == ALWAYS_FREE:
-            plain = step[0] + 1
-        step = (plain, step, q, interval, latency[pc], delay, older, loaded)
+            plain = max(step[0], 0) + 1
+        if interval <= 0 or step is None:
+            plain = LAST
+        wait = (delay, older, loaded) if delay > 1 or older else None
+        step = (plain, step, q, interval, latency[pc], wait)
         steps.append(step)
     steps.reverse()
     return steps
@@ -126,11 +160,11 @@ def run(
     policy: Policy,
     max_outstanding: int | None,
     last_cycle: int,
-) -> tuple[list[Times], list[Pool] | None]:
-    """Return the issue cycles of every warp's instructions, in program order, and the pools of two_level.
+) -> tuple[list[Times], list[Moves] | None]:
+    """Return the issue cycles of every warp's instructions, in program order, and the moves of two_level.
 
     A warp that stands at a barrier that never opens has fewer issues than its program has instructions.
-    There are no pools where no scheduler has more warps than an active pool takes.
+    There are no moves where no scheduler has more warps than an active pool takes.
 
     Raises
     ------
@@ -142,182 +176,242 @@ def run(
     lines = {key: link(c, queue) for key, c in distinct.items()}
     line_of = [lines[id(c)] for c in programs]
     steps = [line[0] for line in line_of]  # what each warp issues next
-    issues: list[Times] = [array("q") for _ in programs]
+    issues: list[list[int]] = [[] for _ in programs]
 
+    # A warp has a bit for each queue, side by side; of a scheduler's warps, the one preferred has the lowest.
     n_queues = max([MEMORY, *queue]) + 1
-    slow = tuple(range(MEMORY + 1, n_queues))
-    # Bits of the warps that have their operands, by scheduler and queue.
-    ready = [[0] * n_queues for _ in range(schedulers)]
-    ready_of = [ready[w % schedulers] for w in range(len(programs))]
-    # Bits of the warps that will have their operands for a unit that is always free, by cycle.
-    waking: list[dict[int, int]] = [{} for _ in range(schedulers)]
-    free = [[0] * n_queues for _ in range(schedulers)]  # the cycle from which a unit is free again
-    numbered = []
-    bit_of = [0] * len(programs)
-    for s in range(schedulers):
+    slow = n_queues > MEMORY + 1
+    crews: list[Crew] = []
+    places: list[tuple[Place, ...]] = [()] * len(programs)  # by queue
+    for s in range(min(schedulers, len(programs))):
         mine = range(s, len(programs), schedulers)
-        bits = {1 << k: w for k, w in enumerate(reversed(mine) if policy.youngest_first else mine)}
-        for bit, w in bits.items():
-            bit_of[w] = bit
-        numbered.append((s, ready[s], free[s], waking[s], bits))
-    favoured = [-1] * schedulers
-    follow = policy.follow
-    memory_free = 0
-    landing: list[int] = []  # heap of the cycles at which loads in flight land
-    joining: dict[int, list[int]] = {}  # warps by the cycle in which they have those for another unit
-    unparking: dict[int, list[int]] = {}  # and by the cycle in which the wait for loads or a barrier is over
+        end = 1 << len(mine) * n_queues
+        crew: dict[int, Any] = {}
+        for k, w in enumerate(reversed(mine) if policy.youngest_first else mine):
+            first = 1 << k * n_queues
+            after = first << n_queues
+            favours = {1: after - first, 0: 0, -1: end - first, -2: end - after}[
+                policy.follow
+            ]  # when it issued
+            places[w] = tuple([(s, first << q, first, None) for q in range(n_queues)])
+            for _, bit, _, _ in places[w]:
+                crew[bit] = (w, issues[w], favours, places[w])
+        crews.append((s, crew))
+    all_queues = (1 << n_queues) - 1  # times a warp's first bit: all its bits
+    all_plain = sum([1 << k * n_queues for k in range(len(programs))])  # more than any scheduler has
+    all_bits = all_plain * all_queues
+    no_memory = all_bits ^ (all_plain << MEMORY)
+    turns, oldest = policy.follow < 0, policy.follow == 0
+
     # Warps of each block that have not exited, and those of them that stand at its barrier.
     in_block = dict.fromkeys(blocks, 0)
     arrived: dict[int, list[int]] = {block: [] for block in in_block}
     unfinished = 0
+    visits = Visits(crews)
+    ready = [0] * len(crews)  # bits of the warps that have their operands
+    due = 0  # bits of the schedulers that have such warps and are not busy
     for w, step in enumerate(steps):
         if step is not None:
             unfinished += 1
             in_block[blocks[w]] += 1
-            ready_of[w][step[2]] |= bit_of[w]
-    pools: list[Pool] | None = None
-    parked = [0] * schedulers  # bits of the warps that wait for loads (two_level) or a barrier, or are done
+            s, bit, _, _ = places[w][step[2]]
+            ready[s] |= bit
+            due |= 1 << s
+    favoured = [0] * len(crews)
+    busy = [0] * len(crews)  # what a scheduler issues before this cycle is settled
+    busiest = 0  # the last of these cycles
+    standing = [0] * len(crews)  # first bits of the warps at a barrier
+    calendar: dict[int, Any] = {}  # the places of the warps that will have their operands, by cycle
+    free = [all_bits] * len(crews)  # bits of the queues of units that are not taken, but for memory
+    freeing: dict[int, list[tuple[int, int]]] = {}  # scheduler and bits that will be free again, by cycle
+    memory_free = 0  # the cycle from which the memory unit is free again
+    landing: list[int] = []  # heap of the cycles at which loads in flight land
+    pools: list[Pool] = []
+    parked = [0] * len(crews)  # first bits of warps that wait for loads (two_level) or a barrier, or are done
+    unparking: dict[int, list[Place]] = {}  # and of those that will no longer, by cycle
+    moved = 0  # bits of the schedulers of which a warp has parked or gone on since the pool was settled
+    inside = [all_bits] * len(crews)  # bits of the warps that two_level may issue: all, without pools
     if policy.pools and len(programs) > ACTIVE_WARPS * schedulers:
-        pools = []
-        for s, _, _, _, bits in numbered:
-            order = list(bits)
+        for s, crew in crews:
+            order = sorted([bit for bit in crew if bit & all_plain])
             active, rest = order[:ACTIVE_WARPS], order[ACTIVE_WARPS:]
-            parked[s] = sum(bit for bit in order if steps[bits[bit]] is None)
-            pools.append(Pool(sum(active), sum(rest), rest))
-
-    inside = [-1] * schedulers  # bits of the warps that two_level may issue: all, without pools
-    awaited: list[dict[int, Any]] = [joining, unparking, *waking]
-    moved = [pools is not None] * schedulers  # a warp has parked or gone on since the pool was settled
+            pools.append(Pool(sum(active), rest))
+            parked[s] = sum([bit for bit in order if steps[crew[bit][0]] is None])
+            moved |= 1 << s
+    pooled = bool(pools)
+    special = pooled or slow or max_outstanding is not None
 
     repeats = Repeats(
         programs,
         issues,
-        favoured,
         ready,
+        favoured,
+        busy,
         free,
-        waking,
-        joining,
+        calendar,
+        freeing,
         unparking,
         landing,
         arrived,
         parked,
-        moved,
-        pools or [],
+        pools,
     )
-    now = (favoured, ready)
+    held, held_all = repeats.held, repeats.held_all
     hold_at = repeats.hold_at
 
     t = 0
-    look_ahead = 0  # not before this cycle
+    look_ahead = [0] * len(crews)  # not before this cycle
     while True:
-        if now in repeats.held:
-            skipped = repeats.skip(t, memory_free, last_cycle)
+        if ready[0] in held and ready in held_all:
+            skipped = repeats.skip(t, memory_free, last_cycle, moved)
             if skipped:
                 t += skipped
                 memory_free += skipped
-                look_ahead = t
+                look_ahead = [t] * len(crews)
                 hold_at = min(hold_at, t + WORTH)
+                busiest = max(busy)
                 steps = [line[len(times)] for line, times in zip(line_of, issues, strict=True)]
         if t >= hold_at:
-            hold_at = repeats.hold(t, memory_free)
-        if t in joining:
-            for w in joining.pop(t):
-                ready_of[w][steps[w][2]] |= bit_of[w]  # type: ignore[index]  # a waking warp has a next step
-                if parked[w % schedulers] & bit_of[w]:
-                    parked[w % schedulers] ^= bit_of[w]
-                    moved[w % schedulers] = True
-        if t in unparking:
-            for w in unparking.pop(t):
-                parked[w % schedulers] &= ~bit_of[w]
-                moved[w % schedulers] = True
+            if t > last_cycle:
+                raise OverflowError
+            hold_at = repeats.hold(t, memory_free, moved)
+        if t in calendar:
+            waking = calendar.pop(t)
+            while waking is not None:
+                s, bit, first, waking = waking
+                ready[s] |= bit
+                due |= 1 << s
+                if pooled and parked[s] & first:
+                    parked[s] ^= first
+                    if pools[s].room:
+                        moved |= 1 << s
+        usable = all_bits if memory_free <= t else no_memory
+        if special:
+            if t in freeing:
+                for s, bits in freeing.pop(t):
+                    free[s] |= bits
+            if t in unparking:
+                for s, _, first, _ in unparking.pop(t):
+                    parked[s] &= ~first
+                    if pools[s].room:
+                        moved |= 1 << s
+            if moved:
+                for s, _ in visits[moved]:
+                    inside[s] = pools[s].settle(t, parked[s]) * all_queues
+                moved = 0
+            if max_outstanding is not None:
+                while landing and landing[0] <= t:
+                    heappop(landing)
+                if len(landing) >= max_outstanding:
+                    usable = no_memory
+
         idle = True
-        for s, masks, frees, wakes, bits in numbered:
-            if t in wakes:
-                bit = wakes.pop(t)
-                masks[ALWAYS_FREE] |= bit
-                if parked[s] & bit:
-                    parked[s] &= ~bit
-                    moved[s] = True
-            eligible = masks[ALWAYS_FREE]
-            if masks[MEMORY] and memory_free <= t:
-                if max_outstanding is None:
-                    eligible |= masks[MEMORY]
-                else:
-                    while landing and landing[0] <= t:
-                        heappop(landing)
-                    if len(landing) < max_outstanding:
-                        eligible |= masks[MEMORY]
-            if slow:
-                for q in slow:
-                    if masks[q] and frees[q] <= t:
-                        eligible |= masks[q]
-            if pools is not None:
-                if moved[s]:
-                    pools[s].settle(t, parked[s])
-                    inside[s] = pools[s].active
-                    moved[s] = False
-                eligible &= inside[s]
+        for s, crew in visits[due]:
+            eligible = ready[s] & usable
+            if special:
+                eligible &= free[s] & inside[s]
             if not eligible:
+                continue
+            if busiest > t and busy[s] > t:  # woken into what is settled
+                due ^= 1 << s
                 continue
 
             idle = False
-            bit = eligible & favoured[s] or eligible
-            bit &= -bit
-            favoured[s] = bit * follow
-            w = bits[bit]
-            plain, after, q, interval, latency, delay, older, loads = steps[w]  # type: ignore[misc]  # as above
-            steps[w] = after
-            times = issues[w]
+            bit = eligible & favoured[s]
+            if turns or not bit:
+                bit = bit or eligible
+                bit &= -bit
+            w, times, favours, place = crew[bit]
+            favoured[s] = favours
+            plain, after, q, interval, latency, wait = steps[w]  # type: ignore[misc]  # who is ready has one
             times.append(t)
-            if plain:
+            if plain > 0:
+                if plain >= WORTH and t >= look_ahead[s]:
+                    # Who comes next is known for so long as the same warps can issue.
+                    order, end = [bit], t + plain
+                    rivals = all_bits if turns else bit - 1 if oldest else 0
+                    own = ready[s] & inside[s] & rivals
+                    if standing[s] & rivals or own & ~all_plain:
+                        end = t
+                    elif rivals:
+                        if own & ~bit:
+                            order, end = _in_turn(own, bit, favours), NEVER
+                            for k, other in enumerate(order):
+                                # Its first instruction that is not plain would be issued in this cycle.
+                                own_plain = max(steps[crew[other][0]][0], 0)  # type: ignore[index]  # as above
+                                end = min(end, t + k + len(order) * own_plain)
+                        end = _before(end, s, rivals, calendar, unparking)
+                    if end >= t + WORTH:
+                        if end > last_cycle:
+                            raise OverflowError
+                        for k, other in enumerate(order):
+                            v, times, _, _ = crew[other]
+                            times.extend(range(t + (k or len(order)), end, len(order)))
+                            steps[v] = line_of[v][len(times)]
+                        favoured[s] = crew[order[(end - t - 1) % len(order)]][2]
+                        busy[s] = end
+                        busiest = max(busiest, end)
+                        due ^= 1 << s
+                        calendar[end] = (s, 0, 0, calendar.get(end))
+                        continue
+                    look_ahead[s] = t + PAUSE
+                steps[w] = after
                 continue
-            if interval > 1 or q:
+            steps[w] = after
+            if q:
                 if q == MEMORY:
                     memory_free = t + interval
+                    usable = no_memory
                     if max_outstanding is not None:
                         heappush(landing, t + latency)
-                elif q:
-                    frees[q] = t + interval
-            if after is not None and interval > 0:
+                elif interval > 1:
+                    free[s] ^= all_plain << q
+                    freeing.setdefault(t + interval, []).append((s, all_plain << q))
+            if plain == 0:
+                if wait is None:
+                    if after[2] != q:
+                        ready[s] ^= bit | place[after[2]][1]
+                    continue
+                delay, older, loads = wait
                 wake = t + delay
-                if older:
-                    for pc, latency in older:
-                        if times[pc] + latency > wake:
-                            wake = times[pc] + latency
+                for pc, latency in older:
+                    if times[pc] + latency > wake:
+                        wake = times[pc] + latency
                 if wake > t + 1:
-                    masks[q] ^= bit
-                    if after[2] == ALWAYS_FREE:
-                        if wake in wakes:
-                            wakes[wake] |= bit
-                        else:
-                            wakes[wake] = bit
-                    elif wake in joining:
-                        joining[wake].append(w)
+                    ready[s] ^= bit
+                    if not ready[s]:
+                        due ^= 1 << s
+                    if wake in calendar:
+                        calendar[wake] = (*place[after[2]][:3], calendar[wake])
                     else:
-                        joining[wake] = [w]
-                    if loads and pools is not None:
+                        calendar[wake] = place[after[2]]
+                    if pooled and loads:
                         end = max([times[pc] + latency for pc, latency in loads])
                         if end > t + 1:
-                            parked[s] |= bit
-                            moved[s] = True
+                            parked[s] |= place[0][1]
+                            moved |= 1 << s
                             if end < wake:  # else it is let go as it wakes
-                                unparking.setdefault(end, []).append(w)
+                                unparking.setdefault(end, []).append(place[0])
                 elif after[2] != q:
-                    masks[q] ^= bit
-                    masks[after[2]] |= bit  # its scheduler has decided for this cycle
+                    ready[s] ^= bit | place[after[2]][1]
                 continue
 
             # A barrier, or the warp's last instruction.
-            masks[q] ^= bit
-            if pools is not None:
-                parked[s] |= bit
-                moved[s] = True
+            ready[s] ^= bit
+            if not ready[s]:
+                due ^= 1 << s
+            if pooled:
+                parked[s] |= place[0][1]
+                moved |= 1 << s
             block = blocks[w]
             if interval > 0:
                 unfinished -= 1
                 in_block[block] -= 1
+                if not unfinished:
+                    return _packed(issues), _moves(pools, crews)
             elif interval == 0:
                 arrived[block].append(w)
+                standing[s] |= place[0][1]
             # Whoever arrives last, or exits last of those missing, lets all go on in the next cycle, not
             # before: another scheduler may still have to decide in this one.
             arrivals = arrived[block]
@@ -325,78 +419,82 @@ def run(
                 continue
             arrived[block] = []
             for v in arrivals:
+                place = places[v]
+                standing[place[0][0]] ^= place[0][1]
                 times = issues[v]
-                _, after, _, _, _, _, older, loads = line_of[v][len(times) - 1]  # type: ignore[misc]  # its barrier
+                _, after, _, _, _, wait = line_of[v][len(times) - 1]  # type: ignore[misc]  # its barrier
                 if after is None:
                     unfinished -= 1
                     in_block[block] -= 1
+                    if not unfinished:
+                        return _packed(issues), _moves(pools, crews)
                     continue
+                _, older, loads = wait or NO_WAIT
                 wake = max([t + 1, *[times[pc] + latency for pc, latency in older]])
-                joining.setdefault(wake, []).append(v)
-                if pools is not None:
+                calendar[wake] = (*place[after[2]][:3], calendar.get(wake))
+                if pooled:
                     end = max([t + 1, *[times[pc] + latency for pc, latency in loads]])
                     if end < wake:
-                        unparking.setdefault(end, []).append(v)
+                        unparking.setdefault(end, []).append(place[0])
 
-        if not unfinished:
-            return issues, pools
-        if not idle:
-            t += 1
-            if t >= look_ahead:
-                end = min([min(cycles) for cycles in awaited if cycles], default=NEVER)
-                turns = []
-                for s, masks, _, _, bits in numbered:
-                    if any(masks[MEMORY:]) or moved[s] or end < t + WORTH:
-                        break
-                    eligible = masks[ALWAYS_FREE] & inside[s]
-                    if not eligible:
-                        continue
-                    order = _turns(eligible, favoured[s], follow)
-                    for k, bit in enumerate(order):
-                        # Its first instruction that is not plain would be issued in this cycle.
-                        end = min(end, t + k + len(order) * steps[bits[bit]][0])  # type: ignore[index]
-                    turns.append((s, order))
-                else:
-                    if end >= t + WORTH and turns:
-                        if end > last_cycle:
-                            raise OverflowError
-                        for s, order in turns:
-                            for k, bit in enumerate(order):
-                                w = numbered[s][-1][bit]
-                                issues[w].extend(range(t + k, end, len(order)))
-                                steps[w] = line_of[w][len(issues[w])]
-                            favoured[s] = order[(end - t - 1) % len(order)] * follow
-                        t = end
-                look_ahead = t + WORTH
-        else:
-            # Nothing could issue: nothing can until a warp wakes, a busy unit frees or a load lands.
-            end = NEVER
-            for cycles in awaited:
-                if cycles:
-                    end = min(end, *cycles)
-            for _, masks, frees, _, _ in numbered:
-                for q in slow:
-                    if masks[q] and t < frees[q] < end:
-                        end = frees[q]
-                if masks[MEMORY]:
-                    if t < memory_free < end:
-                        end = memory_free
-                    if landing and t < landing[0] < end:
-                        end = landing[0]
-            if end == NEVER:  # warps stand at a barrier that never opens
-                return issues, pools
+        t += 1
+        if idle:
+            # Nothing can issue until a warp wakes, a busy unit frees or a load lands.
+            if not calendar and not due:  # warps stand at a barrier that never opens
+                return _packed(issues), _moves(pools, crews)
+            end = min(calendar, default=NEVER)
+            if special:
+                end = min([end, *freeing, *unparking])
+            if t <= memory_free < end:
+                end = memory_free
+            if landing and t <= landing[0] < end:
+                end = landing[0]
+            if end > last_cycle:
+                raise OverflowError
             t = end
-        if t > last_cycle:
-            raise OverflowError
 
 
-def _turns(eligible: int, favoured: int, follow: int) -> list[int]:
-    """Return the bits issued in turn, over and over, as long as all of them and no others are eligible."""
-    first = eligible & favoured or eligible
-    if follow >= 0:
-        return [first & -first]
-    order = []
-    for mask in (first, eligible ^ first):
+def _packed(issues: list[list[int]]) -> list[Times]:
+    """Return the cycles in less memory; the lists are used up."""
+    packed = []
+    while issues:
+        times = issues.pop()
+        packed.append(array("q"))
+        packed[-1].frombytes(struct.pack(f"{len(times)}q", *times))
+    packed.reverse()
+    return packed
+
+
+def _moves(pools: Sequence[Pool], crews: Sequence[Crew]) -> list[Moves] | None:
+    """Return who left or entered the pools, and when."""
+    if not pools:
+        return None
+    return [
+        [(cycle, crew[bit][0]) for cycle, bit in pool.moves]
+        for pool, (_, crew) in zip(pools, crews, strict=True)
+    ]
+
+
+def _before(
+    end: int, s: int, rivals: int, calendar: dict[int, Any], unparking: dict[int, list[Place]]
+) -> int:
+    """Return `end`, or the cycle before in which a rival on scheduler s wakes or a warp is let go."""
+    for cycle, waking in calendar.items():
+        if cycle < end:
+            while waking is not None:
+                r, bit, _, waking = waking
+                if r == s and bit & rivals:
+                    end = cycle
+    for cycle, places in unparking.items():
+        if cycle < end and any(r == s for r, _, _, _ in places):
+            end = cycle
+    return end
+
+
+def _in_turn(own: int, bit: int, above: int) -> list[int]:
+    """Return the bits of `own` in the order in which they take turns, from `bit` on."""
+    order = [bit]
+    for mask in (own & above & ~bit, own & ~above & ~bit):
         while mask:
             order.append(mask & -mask)
             mask &= mask - 1

@@ -9,7 +9,7 @@ as the instructions go on being the same.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import eq
@@ -28,6 +28,7 @@ else:
 NEVER = 1 << 62  # a cycle after any
 SHORTEST, LONG, LONGEST = 64, 1024, 8192  # cycles for which one moment is held against those that follow
 WORTH = 64  # fewer instructions than this at once are not worth the trouble
+FIRST = 4  # cycles until the second moment is held
 PATIENCE = 64  # moments that look like the one held in vain, until it is looked for no more
 FEW = 64  # instructions for each such moment, on the whole: looking must not cost more than it saves
 
@@ -73,7 +74,8 @@ class Moment:
     """One moment of a run, held against those that follow."""
 
     t: int
-    chosen: tuple[list[int], list[list[int]]]  # favoured and ready
+    ready: list[int]
+    favoured: list[int]
     parts: tuple[object, ...]
     issued: list[int]  # by each warp
     moves: list[int]  # in each pool
@@ -90,53 +92,59 @@ class Repeats:
     """
 
     programs: Sequence[Compiled]
-    issues: Sequence[Times]
-    favoured: Sequence[int]
-    ready: Sequence[list[int]]
-    free: Sequence[list[int]]
-    waking: Sequence[dict[int, int]]
-    joining: dict[int, list[int]]
-    unparking: dict[int, list[int]]
+    issues: Sequence[list[int]]
+    ready: list[int]
+    favoured: list[int]
+    busy: list[int]
+    free: list[int]
+    calendar: dict[int, Any]
+    freeing: dict[int, Any]
+    unparking: dict[int, Any]
     landing: list[int]
     arrived: dict[int, list[int]]
-    parked: Sequence[int]
-    moved: Sequence[bool]
+    parked: list[int]
     pools: Sequence[Any]
-    held: list[tuple[Any, ...]] = field(default_factory=list)  # of each moment, what the loop can look for
+    held: list[int] = field(default_factory=list)  # of each moment, what the loop can look for
+    held_all: list[list[int]] = field(default_factory=list)
     hold_at: int = 0
     _moments: list[Moment] = field(default_factory=list)
     _length: int = SHORTEST
     _late: int = 0
-    _rest: int = SHORTEST // 2
+    _rest: int = FIRST
     _missed: int = 0
     _lags: dict[int, Lags] = field(default_factory=dict)
 
-    def hold(self, t: int, memory_free: int) -> int:
+    def hold(self, t: int, memory_free: int, moved: int) -> int:
         """Hold this moment against those that follow; return when to hold the next."""
         issued = [len(times) for times in self.issues]
         if self._missed > PATIENCE + sum(issued) // FEW:
-            self.held = []
+            self.held.clear()
             return t + SHORTEST
         moves = [len(pool.moves) for pool in self.pools]
-        chosen = list(self.favoured), [list(masks) for masks in self.ready]
-        moment = Moment(t, chosen, tuple(self._parts(t, memory_free)), issued, moves)
+        parts = tuple(self._parts(t, memory_free, moved))
+        moment = Moment(t, list(self.ready), list(self.favoured), parts, issued, moves)
         if t >= self._late:
             self._length = 2 * self._length if self._length < LONGEST else SHORTEST
             self._late = t + self._length
             self._moments[1:] = [moment]
         self._moments[:1] = [moment]
-        self.held = [moment.chosen for moment in self._moments]
+        self._look_for()
+        rest = self._rest
         self._rest = min(2 * self._rest, LONG)
-        return t + self._rest
+        return t + rest
 
-    def skip(self, t: int, memory_free: int, last_cycle: int) -> int:
+    def _look_for(self) -> None:
+        """Say what the loop can look for."""
+        self.held_all[:] = [moment.ready for moment in self._moments if moment.watch < NEVER]
+        self.held[:] = [ready[0] for ready in self.held_all]
+
+    def skip(self, t: int, memory_free: int, last_cycle: int, moved: int) -> int:
         """Return how many cycles repeat those since a moment held; their issues are noted."""
-        now = (self.favoured, self.ready)
         for moment in self._moments:
             # What the loop found may be the other moment.
-            if t < moment.watch or moment.chosen != now:
+            if t < moment.watch or moment.favoured != self.favoured or moment.ready != self.ready:
                 continue
-            often = self._often(t, memory_free, moment)
+            often = self._often(t, memory_free, moved, moment)
             if often:
                 skipped = often * (t - moment.t)
                 if t + skipped > last_cycle:
@@ -147,24 +155,29 @@ class Repeats:
             moment.missed += 1
             if moment.missed == PATIENCE:
                 moment.watch = NEVER
-                self.held = [m.chosen for m in self._moments if m.watch < NEVER]
+                self._look_for()
         return 0
 
-    def _often(self, t: int, memory_free: int, moment: Moment) -> int:
+    def _often(self, t: int, memory_free: int, moved: int, moment: Moment) -> int:
         """Return how often what happened since the moment happens again; 0 when that is not worth while."""
-        if not all(map(eq, moment.parts, self._parts(t, memory_free))):
+        if not all(map(eq, moment.parts, self._parts(t, memory_free, moved))):
             return 0
         steps = [len(times) - n for times, n in zip(self.issues, moment.issued, strict=True)]
         going = [w for w, step in enumerate(steps) if step]
         often = NEVER
         for w in going:
-            # One more must be the same: what a warp waits for is settled as it issues the instruction before.
-            often = min(often, (self._lag(w).alike(moment.issued[w], steps[w]) - 1) // steps[w])
+            # What is noted beforehand repeats itself, too. And one more must be the same: what a warp waits
+            # for is settled as it issues the instruction before.
+            n = moment.issued[w]
+            start = bisect_left(self.issues[w], moment.t, 0, n)
+            often = min(often, (self._lag(w).alike(start, steps[w]) - 1 - (n - start)) // steps[w])
             if often * sum(steps) < WORTH:
                 # Until the instructions change, the same moment comes again, to no more avail.
-                moment.watch = t + 1 + often * (t - moment.t)
+                moment.watch = t + 1 + max(often, 0) * (t - moment.t)
                 return 0
-        return often if going and all(self._same_flights(w, t, moment) for w in going) else 0
+        # Of a warp that goes on, what it may wait for; of any, what is noted of it beforehand.
+        compared = range(len(steps)) if max(self.busy) > t else going
+        return often if going and all(self._same_flights(w, t, moment) for w in compared) else 0
 
     def _repeat(self, t: int, moment: Moment, often: int) -> None:
         """Note everything that happened since the moment so often again, and move what is to come."""
@@ -173,38 +186,35 @@ class Repeats:
         later = period * np.arange(1, often + 1)[:, None]
         for times, n in zip(self.issues, moment.issued, strict=True):
             if len(times) > n:
-                times.frombytes((later + np.array(times[n:], np.int64)).tobytes())
+                times += (later + np.array(times[n:], np.int64)).ravel().tolist()
         for pool, n in zip(self.pools, moment.moves, strict=True):
             again = pool.moves[n:]
             for cycles in later[:, 0].tolist():
-                pool.moves += [(cycle + cycles, bit, inside) for cycle, bit, inside in again]
+                pool.moves += [(cycle + cycles, bit) for cycle, bit in again]
         self.landing[:] = [cycle + skipped for cycle in self.landing]
-        for free in self.free:
-            free[:] = [cycle + skipped for cycle in free]
-        awaits: list[dict[int, Any]] = [*self.waking, self.joining, self.unparking]
-        for awaited in awaits:
+        for awaited in (self.calendar, self.freeing, self.unparking):
             later_on = [(cycle + skipped, who) for cycle, who in awaited.items()]
             awaited.clear()
             awaited.update(later_on)
+        self.busy[:] = [cycle + skipped for cycle in self.busy]
         moment.missed = 0
-        self._rest = SHORTEST // 2
+        self._rest = FIRST
         moment.watch = t + skipped + period + 1
 
-    def _parts(self, t: int, memory_free: int) -> Iterator[object]:
+    def _parts(self, t: int, memory_free: int, moved: int) -> Iterator[object]:
         """Yield what else decides what comes next, but for the programs and results on their way.
 
         What differs the most comes first, since a comparison goes no further.
         """
         yield max(memory_free - t, 0)
-        for wakes in self.waking:
-            yield sorted([(cycle - t, bits) for cycle, bits in wakes.items()])
-        yield sorted([(cycle - t, list(warps)) for cycle, warps in self.joining.items()])
-        yield [[max(cycle - t, 0) for cycle in cycles] for cycles in self.free]
+        for awaited in (self.calendar, self.freeing, self.unparking):
+            yield {cycle - t: tuple(who) for cycle, who in awaited.items()}
+        yield [max(cycle - t, 0) for cycle in self.busy]
+        yield list(self.free)
         yield sorted([cycle - t for cycle in self.landing if cycle > t])
         yield list(self.parked)
-        yield list(self.moved)
+        yield moved
         yield [(pool.active, list(pool.queue)) for pool in self.pools]
-        yield sorted([(cycle - t, list(warps)) for cycle, warps in self.unparking.items()])
         yield [list(warps) for warps in self.arrived.values()]
 
     def _lag(self, w: int) -> Lags:
@@ -215,7 +225,8 @@ class Repeats:
 
     def _same_flights(self, w: int, t: int, moment: Moment) -> bool:
         """Tell whether what warp w may still wait for is as far on its way as it was at the moment."""
-        times, n, reach = self.issues[w], moment.issued[w], self._lag(w).reach
-        then = times[bisect_right(times, moment.t - reach, 0, n) : n]
-        now = times[bisect_right(times, t - reach) :]
+        times, n = self.issues[w], moment.issued[w]
+        back = max(self._lag(w).reach - 1, 0) if len(times) > n else 0
+        then = times[bisect_left(times, moment.t - back, 0, n) : n]
+        now = times[bisect_left(times, t - back) :]
         return [cycle - moment.t for cycle in then] == [cycle - t for cycle in now]

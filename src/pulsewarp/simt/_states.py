@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsewarp.simt._compiled import Compiled, Ints
-from pulsewarp.simt._engine import Pool
 from pulsewarp.simt._policy import ACTIVE_WARPS
 from pulsewarp.simt._repeats import Times
 
 STATES = ("issues", "ready", "unit", "memory", "result", "barrier", "limit", "finished", "pending")
 ISSUES, READY, UNIT, MEMORY, RESULT, BARRIER, LIMIT, FINISHED, PENDING = range(len(STATES))
+
+Moves = Sequence[tuple[int, int]]  # (cycle, warp) of one scheduler: out of the active pool and in, by turns
 
 # While states are made: `_ASKS + u` has its operands and wants unit number u.
 _ASKS = len(STATES)
@@ -87,7 +88,7 @@ def unroll(
     events: Log,
     schedulers: int,
     max_outstanding: int | None,
-    pools: Sequence[Pool] | None,
+    pools: Sequence[Moves] | None,
 ) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int32]]:
     """Return state, program counter and end of the present wait, each (cycles, warps)."""
     T, W = events.cycles, len(programs)
@@ -146,17 +147,17 @@ def open_barriers(
     return opening
 
 
-def _send_outside(state: NDArray[np.int8], pools: Sequence[Pool], schedulers: int) -> None:
+def _send_outside(state: NDArray[np.int8], pools: Sequence[Moves], schedulers: int) -> None:
     """Say in place which warps that have their operands are not in their scheduler's active pool."""
-    for s, pool in enumerate(pools):
-        moves: dict[int, list[int]] = {}
-        for t, bit, _ in pool.moves:
-            moves.setdefault(bit.bit_length() - 1, []).append(t)
-        for k, row in enumerate(state[s::schedulers]):
-            # A warp goes in and out by turns.
-            ends = np.array([0, *moves.get(k, []), len(row)])
-            turns = (np.arange(len(ends) - 1) + (k >= ACTIVE_WARPS)) % 2 == 1
-            row[((row >= _ASKS) | (row == READY)) & np.repeat(turns, np.diff(ends))] = PENDING
+    moves: dict[int, list[int]] = {}
+    for pool in pools:
+        for t, w in pool:
+            moves.setdefault(w, []).append(t)
+    for w, row in enumerate(state):
+        # A warp goes in and out by turns.
+        ends = np.array([0, *moves.get(w, []), len(row)])
+        turns = (np.arange(len(ends) - 1) + (w // schedulers >= ACTIVE_WARPS)) % 2 == 1
+        row[((row >= _ASKS) | (row == READY)) & np.repeat(turns, np.diff(ends))] = PENDING
 
 
 def _can_be_busy(events: Log) -> NDArray[np.bool_]:
