@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -23,6 +24,23 @@ class FakeDevice:
 
 def test_a_device_that_does_not_tell_its_memory_is_listed_all_the_same() -> None:
     assert _observe.see_device(FakeDevice()) == card.SeenDevice("gpu", "NVIDIA H100 80GB HBM3")
+
+
+def test_a_silent_fall_back_to_the_cpu_is_told_beside_every_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = card.Problem("/dev/nvidia0 shows an NVIDIA GPU, but JAX uses the CPU.", "Use it.")
+    here = dataclasses.replace(bench.devices(), problems=(problem,))
+    monkeypatch.setattr(_observe, "devices", lambda: here)
+    for run in (
+        bench.time_matmul(8, 8, 8, repeats=1, clock="call"),
+        bench.time_kernel("elementwise", size=1000, repeats=1),
+        bench.bandwidth("copy", array_bytes=2**20, repeats=1),
+        bench.time_sharded(8, 8, 8, split="rows", devices=1, repeats=1),
+    ):
+        assert problem.cause in run.notes, run
+    working = dataclasses.replace(
+        here, platform="gpu"
+    )  # what an accelerator in use lacks is on its card alone
+    assert working.fallback == ()
 
 
 def test_the_real_card_is_this_cpu() -> None:

@@ -84,6 +84,11 @@ class DeviceCard:
         return self.platform not in (None, "cpu")
 
     @property
+    def fallback(self) -> tuple[str, ...]:
+        """Why the CPU computes although an accelerator is here or was meant to be; empty elsewhere."""
+        return tuple(problem.cause for problem in self.problems) if self.platform == "cpu" else ()
+
+    @property
     def measured(self) -> MeasuredDevice:
         """The device as a measurement names it; a ValueError where JAX gives none."""
         if self.platform is None or self.kind is None:

@@ -18,8 +18,10 @@ ENOUGH_TO_JUDGE = 10  # repeats before their spread may end them
 SETTLED = 0.01
 """Repeats end early when their quartiles' distance over the root of their number is this part of the median.
 
-That is about what the median itself may still move: the half width of the notches in R. McGill, J. W. Tukey,
-W. A. Larsen, "Variations of box plots", 1978, is 1.57 times it (recalled, not read).
+That is about what the median itself may still move: half a notch of a box plot, which is 1.58 times it, is
+about a 95 % interval for the difference of two medians (R's help on boxplot, which follows R. McGill, J. W.
+Tukey, W. A. Larsen, "Variations of box plots", 1978; as quoted on R-help,
+stat.ethz.ch/pipermail/r-help/2008-October/176244, read 2026-12-01).
 """
 
 CHAIN_SECONDS = 0.02  # a chain this long spreads a dispatch of 50 us to a quarter of a percent

@@ -280,7 +280,7 @@ def _time(
         compilations=0,  # compiled ahead: a call cannot compile
         versions=seen.versions,
         when=datetime.now(UTC).isoformat(timespec="seconds"),
-        notes=(*_notes(size * BYTES[dtype], cache, state.text, size), *unsteady(seconds)),
+        notes=(*_notes(size * BYTES[dtype], cache, state.text, size), *unsteady(seconds), *seen.fallback),
     )
 
 

@@ -518,6 +518,7 @@ def _measurement(bench: _Bench, found: _Found, clock: str, seen: card.DeviceCard
         *(_about_cache(bytes_moved, seen) if kernel.clocks[0] == "device" else ()),
         *_about_reading(kernel, size, seen),
         *_clock.unsteady(found.seconds),
+        *seen.fallback,
     )
     return KernelMeasurement(
         name=kernel.name,

@@ -46,6 +46,7 @@ from pulsewarp._text import counted
 from pulsewarp.bench import card, host
 from pulsewarp.bench.collectives import Collective, read_collectives
 from pulsewarp.bench.hlo import read_program
+from pulsewarp.bench.live import _observe
 from pulsewarp.bench.live._clock import (
     FEWEST_REPEATS,
     MOST_REPEATS,
@@ -296,6 +297,7 @@ def _time(
         *remarks(matmul.dtype, platform, seen.kind or "", found.error, taken[0]),
         *beyond(found.error, bound, matmul.dtype, layout.precision),
         *beyond_peak(each, matmul.dtype, seen.chip, seen.devices_per_chip),
+        *_observe.devices().fallback,  # not of `seen`: CPUs may have been chosen beside an accelerator in use
     )
     return ShardedMeasurement(
         matmul=matmul,

@@ -125,10 +125,9 @@ def time_matmul(
     drifts or scatters, factors that the device widens first, a rate above the chip's published peak, a CPU
     in place of an accelerator.
 
-    On a CPU the kernels are XLA's, not those of NumPy's BLAS. With 2 cores of a Xeon with AVX-512 (JAX
-    0.12.0, NumPy 2.5, busy, 2026-12-01) a float32 2048 product took 1.5 times as long as NumPy's OpenBLAS in
-    pairs that alternated; both kept equally many cores busy and XLA used 1.55 times the processor time, so
-    the gap lies in the kernels, not in threads. `make bench` measures it on the machine it runs on.
+    On a CPU the kernels are XLA's, not those of NumPy's BLAS, and may take longer. `make bench` measures how
+    much on the machine it runs on: a float32 2048 product by either in turn, with the processor time of both,
+    which tells a slower kernel from fewer threads.
 
     Not modelled: several devices (`time_sharded`), power.
 
@@ -358,7 +357,7 @@ def _measured(work: Work, seen: card.DeviceCard, clock: str, seed: int, ran: _Ra
         *errors.beyond_peak(rate, matmul.dtype, seen.chip, seen.devices_per_chip),
         *_remarks_on_program(work, examine(ran.text), ran.length, clock),
         *(_remarks_on_launches(device.platform, median) if clock == "device" else ()),
-        *(problem.cause for problem in seen.problems if device.platform == "cpu"),
+        *seen.fallback,
         *ran.notes,
         *ran.made.notes,
     )
