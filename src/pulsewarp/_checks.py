@@ -28,7 +28,8 @@ def choice(name: str, value: object, valid: Iterable[str]) -> str:
     words = list(valid)
     if isinstance(value, str) and value in words:
         return value
-    raise ValueError(f"Unknown {name} {_shown(value)}; use one of {', '.join(words)}.{nearest(value, words)}")
+    listed = ", ".join(word or "''" for word in words)  # an empty word would not be seen
+    raise ValueError(f"Unknown {name} {_shown(value)}; use one of {listed}.{nearest(value, words)}")
 
 
 def whole_number(name: str, value: Any, *, least: int = 1, most: int | None = None, remedy: str = "") -> int:

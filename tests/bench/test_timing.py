@@ -364,7 +364,7 @@ def test_a_cpu_that_widens_8_bit_floats_first_is_told_to_have_none(dtype: str) -
         ({"clock": "wall"}, "Unknown clock 'wall'"),
         ({"repeats": 0}, "repeats is 0"),
         ({"batch": 0}, "batch is 0"),
-        ({"transposed": "c"}, "Unknown transposed 'c'"),
+        ({"transposed": "c"}, "Unknown transposed 'c'; use one of '', a, b, ab"),
         ({"seed": -1}, "seed is -1"),
         ({"budget_seconds": float("nan")}, "budget_seconds is nan"),
         ({"budget_seconds": 0}, "budget_seconds is 0"),

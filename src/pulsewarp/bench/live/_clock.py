@@ -30,7 +30,8 @@ DISPATCHES = 100  # a chain lasts as long as so many calls of next to nothing
 LOOKS = 5
 
 # Working space of a program that a CPU's allocator asks the system for anew at each call: glibc keeps smaller
-# pieces (M_MMAP_THRESHOLD, at most 32 MiB; recalled, not read). Bytes a second of first touching it, at
+# pieces (DEFAULT_MMAP_THRESHOLD_MAX, 32 MB on 64-bit platforms: log of malloc.c of 2006-08-22,
+# sourceware.org/ml/glibc-cvs/2006-q3/msg00288.html, read 2026-12-01). Bytes a second of first touching it, at
 # worst: measured on a busy virtual machine, 2026-12-01.
 _KEPT_BYTES, _FIRST_TOUCH = 32 * 2**20, 1e9
 _ONCE_AT_MOST = 0.02  # of a call's time, as far as a call stays within the longest repeat
