@@ -15,6 +15,8 @@ pytest.importorskip(
     "nbclient", reason="lessons are compared where an application to read them in is installed; here is none"
 )
 
+pytestmark = pytest.mark.exhaustive
+
 # Each stands in a start-up file of IPython: it runs in the kernel of the notebook, before the first cell, and
 # nowhere else. All are small: one cycle of skew too many, one scheduling rule for another, lanes counted
 # for sectors.
