@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from pulsewarp import bench
 from pulsewarp.bench import card
 from pulsewarp.bench.live import _observe
+from pulsewarp.cli import main
 
 jax: Any = pytest.importorskip("jax", reason="JAX is optional; without it there is nothing to ask")
 
@@ -48,3 +51,16 @@ def test_the_real_card_is_this_cpu() -> None:
     assert (seen.platform, seen.chip) == ("cpu", None)
     assert seen.versions["jax"] == jax.__version__
     assert seen.memory_free_bytes is None or seen.memory_free_bytes > 0
+
+
+def test_no_second_process_is_started_that_would_find_the_tpu_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a second process")
+
+    for module, name in ((subprocess, "Popen"), (os, "fork"), (os, "posix_spawn"), (os, "system")):
+        monkeypatch.setattr(module, name, refuse)
+    bench.devices()
+    bench.time_matmul(8, 8, 8, repeats=1)
+    assert main(["doctor"]) == 0
+    with pytest.raises(AssertionError, match="a second process"):  # the guard hears one where there is one
+        subprocess.run(["true"], check=True)
