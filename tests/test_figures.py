@@ -19,6 +19,8 @@ from pulsewarp.bench.kernel_measurement import KernelMeasurement
 from pulsewarp.bench.measured_ceilings import Ceilings
 from pulsewarp.bench.measurement import MeasuredDevice, Measurement
 from pulsewarp.bench.timeline import CATEGORIES, Timeline, build_timeline
+from pulsewarp.figures import _style, comparisons, events
+from pulsewarp.figures import gaps as gap_figure
 from pulsewarp.matmul import Matmul
 
 CPU = MeasuredDevice("cpu", "cpu", None, 1, "Example CPU", 2)
@@ -218,7 +220,7 @@ def test_ticks_carry_the_prefix_and_only_they() -> None:
 @given(st.floats(-12, 14), st.floats(0.603, 20))  # of powers of ten, from a factor of four on
 def test_a_log_axis_has_three_ticks_at_least_and_none_is_told_twice(low: float, wide: float) -> None:
     axis, span = go.Figure().layout.xaxis, (10**low, 10 ** (low + wide))
-    figures._log_axis(axis, "x", span)
+    _style.log_axis(axis, "x", span)
     assert len(axis.tickvals) >= 3 and len(set(axis.ticktext)) == len(axis.tickvals)
     assert span[0] <= min(axis.tickvals) and max(axis.tickvals) <= span[1]
 
@@ -226,7 +228,7 @@ def test_a_log_axis_has_three_ticks_at_least_and_none_is_told_twice(low: float, 
 @given(st.floats(1e-4, 1), st.floats(1, 1e4))
 def test_ticks_of_ratios_do_not_touch_on_a_phone(low: float, high: float) -> None:
     span = low / 1.2, high * 1.2
-    ticks = figures._apart([tick for tick in figures._RATIO_TICKS if span[0] <= tick <= span[1]], span)
+    ticks = comparisons._apart([tick for tick in comparisons._TICKS if span[0] <= tick <= span[1]], span)
     gaps = np.diff(np.log10(ticks)) / np.log10(span[1] / span[0])
     assert 1 in ticks and all(gap > 0.1 for gap in gaps)
 
@@ -394,7 +396,7 @@ def test_mutant_a_greedy_latency_leaves_the_law(monkeypatch: pytest.MonkeyPatch)
 
 def test_mutant_a_law_that_needs_one_more_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     real = simt.littles_law_warps
-    monkeypatch.setattr(figures.simt, "littles_law_warps", lambda *given: real(*given) + (given[1] == 2))
+    monkeypatch.setattr(simt, "littles_law_warps", lambda *given: real(*given) + (given[1] == 2))
     figure = figures.littles_law("ampere", "LDG.L1", ilp=[1, 2])
     monkeypatch.undo()
     assert [("38" in figure.data[0].name), ("19 warps" in figure.data[2].name)] == [True, False]
@@ -431,16 +433,16 @@ def test_bars_of_a_gap_are_its_parts_and_are_told_in_words() -> None:
 
 
 def test_the_check_sees_parts_in_each_other_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = list(figures._GAP_PARTS.items())
-    monkeypatch.setattr(figures, "_GAP_PARTS", dict([names[1], names[0], *names[2:]]))
+    names = list(gap_figure._PARTS.items())
+    monkeypatch.setattr(gap_figure, "_PARTS", dict([names[1], names[0], *names[2:]]))
     with pytest.raises(AssertionError):
         check_gap_bars(GAPS)
 
 
 def test_the_check_sees_rows_of_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = figures._add_part
+    real = gap_figure._add_part
     monkeypatch.setattr(
-        figures,
+        gap_figure,
         "_add_part",
         lambda figure, name, meaning, rows, parts, width: real(
             figure, name, meaning, rows[::-1], parts[::-1], width
@@ -502,7 +504,7 @@ def test_bars_of_a_timeline_lie_on_each_other_only_below_the_third_row() -> None
 
 
 def test_kinds_of_events_differ_by_pattern_or_word_beside_their_colour() -> None:
-    styles = figures._EVENT_STYLES
+    styles = events._STYLES
     assert set(styles) == set(CATEGORIES)
     assert len({(fill, pattern) for fill, _, pattern in styles.values()}) == len(styles)
     figure = figures.timeline(PROFILED)
