@@ -8,6 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+YAML_ENDINGS = (".yaml", ".yml")
+_KINDS = {"sequence": "a list", "mapping": "a table", "scalar": "a single word"}
+_NOTHING = ("", "~", "null", "Null", "NULL")
+
 
 def write_text_atomically(path: str | os.PathLike[str], text: str) -> Path:
     """Write `text` to a temporary file beside `path`, then rename it over `path`.
@@ -83,3 +87,78 @@ def read_json(
         found = data.get("form", "no form field") if isinstance(data, dict) else type(data).__name__
         raise ValueError(f"{path} holds {found!r}, not {form!r}; was it written by another program?")
     return data
+
+
+def read_yaml_fields(
+    path: str | os.PathLike[str], example: str
+) -> tuple[dict[str, str | None], dict[str, int]]:
+    """Read a file of ``name: value`` lines.
+
+    Values are kept as the text that stands there: YAML's own guesses, by which ``no`` is false and a date is
+    an object, are not made. No tag is obeyed and no object is made.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    example : str
+        A line such as the file should hold, for the sentence that refuses it.
+
+    Returns
+    -------
+    dict
+        Field to text, None where nothing or ``null`` stands there.
+    dict
+        Field to line, from 1.
+
+    Raises
+    ------
+    ImportError
+        When PyYAML is not installed.
+    ValueError
+        When the file is not YAML, or anything but plain fields, each given once.
+    """
+    root = _compose(path)
+    if root is None or root.id != "mapping":
+        kind = "nothing" if root is None else _KINDS[root.id]
+        raise ValueError(f"{path} holds {kind}, but must hold fields, one a line, such as '{example}'.")
+    fields: dict[str, str | None] = {}
+    lines: dict[str, int] = {}
+    for key, value in root.value:
+        line = key.start_mark.line + 1
+        for node, what in ((key, "a name"), (value, "the value of a field")):
+            if node.id != "scalar":
+                raise ValueError(
+                    f"{path}, line {line}: {what} is {_KINDS[node.id]}, but must be one word or number, "
+                    f"such as '{example}'."
+                )
+        if key.value in fields:
+            raise ValueError(
+                f"{path}, line {line}: {key.value!r} is given twice, first on line {lines[key.value]}; "
+                "remove one of them."
+            )
+        fields[key.value] = None if value.style is None and value.value in _NOTHING else value.value
+        lines[key.value] = line
+    return fields, lines
+
+
+def _compose(path: str | os.PathLike[str]) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise ImportError(
+            f"{path} is YAML, which needs the package PyYAML; run 'pip install pyyaml', or write the same "
+            "fields as JSON."
+        ) from None
+    try:
+        return yaml.compose(_file(path).read_text(encoding="utf-8-sig"), Loader=yaml.SafeLoader)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file; expected YAML.") from error
+    except RecursionError as error:
+        raise ValueError(f"{path} is nested too deeply; expected one field a line.") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "unreadable"
+        problem = problem.removeprefix("but ")
+        raise ValueError(f"{path}{where} is not valid YAML: {problem}.") from error

@@ -49,7 +49,7 @@ def test_help_names_each_option_and_ends_well(words: list[str], capsys: pytest.C
         (["advise", "--chips", "-8"], "expected one argument|chips is -8"),
         (["advise", "--gpu-chip", "h100"], "Unknown gpu_chip 'h100'"),
         (["advise", "none.json"], "none.json: No such file"),
-        (["advise", "one.yaml"], "one.yaml looks like YAML, and only JSON is read so far"),
+        (["advise", "one.yaml"], "one.yaml: No such file"),
         (["advise", "--json", "--short"], "not allowed with"),
         (["export", "sistolic"], "'sistolic' is neither a notebook .* nor a scene.*Did you mean 'systolic'"),
         (["export", "none.ipynb"], "There is no notebook at none.ipynb"),

@@ -257,11 +257,6 @@ def _advise(options: argparse.Namespace) -> None:
 
     known: dict[str, Any] = {}
     if options.workload is not None:
-        if options.workload.suffix.lower() in (".yaml", ".yml"):
-            raise ValueError(
-                f"{options.workload} looks like YAML, and only JSON is read so far; write the same fields "
-                'as JSON, such as {"phase": "train", "params_b": 7}.'
-            )
         known = guide.Workload.load(options.workload).known()
     for field in dataclasses.fields(guide.Workload):
         word = getattr(options, f"field_{field.name}")
@@ -478,11 +473,13 @@ def _add_advise(commands: Any) -> None:
         "say which chip a workload belongs on, why, and what would change that",
         "pulsewarp advise --domain llm --phase train --params-b 70 --framework jax",
     )
-    parser.add_argument("workload", nargs="?", type=Path, metavar="workload.json", help="a workload as JSON")
+    parser.add_argument(
+        "workload", nargs="?", type=Path, metavar="workload.yaml", help="a workload as YAML or JSON"
+    )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print everything as JSON")
     shape.add_argument("--short", action="store_true", help="print the verdict and what decided it")
-    parser.usage = "pulsewarp advise [workload.json] [--FIELD VALUE ...] [--json | --short]"
+    parser.usage = "pulsewarp advise [workload.yaml] [--FIELD VALUE ...] [--json | --short]"
     fields = parser.add_argument_group("fields", "each may be left out; unknown is an answer")
     for field in dataclasses.fields(guide.Workload):
         words = guide.VOCABULARY.get(field.name)

@@ -1,106 +1,102 @@
-"""The shape of a model: how many parameters, layers, heads and experts, each card with its source."""
+"""From what a workload says about its model, or from a model card, to one shape that every estimate reads."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import math
+from typing import Any
 
-from pulsewarp._checks import class_names_keywords, positive_number, whole_number
-from pulsewarp.chips import Source
+from pulsewarp._checks import names_keywords
+from pulsewarp.guide.model_card import ModelShape, card, cards
+from pulsewarp.guide.workload import Workload, checked
+
+__all__ = ["ModelShape", "card", "cards", "shape_of"]
+
+_GIVEN = (
+    *("params_b", "active_params_b", "layers", "width", "heads", "kv_heads", "head_dim", "vocabulary"),
+    *("experts", "experts_per_token"),
+)
+_TRANSFORMERS = ("llm", "any")  # domains in which missing dimensions are estimated
+# Width over layers of the dense language models among the cards lies between 75 and 160; without the tables
+# a dense transformer has about 12 L d^2 parameters.
+_WIDTH_PER_LAYER = 128
+_HEAD_DIM = 128
+_KV_HEADS = 8
+_VOCABULARY = 128_000
 
 
-@class_names_keywords
-@dataclass(frozen=True, kw_only=True)
-class ModelShape:
-    """What time and memory depend on in a model; None where it is not known.
+@names_keywords
+def shape_of(workload: Workload) -> ModelShape | None:
+    """Return the shape of a workload's model: its card, or what the workload says with the rest estimated.
 
-    Modelled: transformers, dense or with experts, with grouped KV heads, sliding windows in some layers, or
-    one latent vector in place of keys and values. Not modelled: state-space layers, adapters.
+    Estimated, each with a remark in the shape: layers and width from the parameters (12 L d^2 of them, d near
+    128 L), heads of 128, 8 KV heads, a vocabulary of 128,000. Only where the domain is "llm" or not given.
 
     Parameters
     ----------
-    params_b, active_params_b : float
-        Parameters, and those that one token uses, in billions (1e9); equal in a dense model.
-    id, name : str
-        Of the model card; empty for the reader's own model.
-    layers, width, heads, kv_heads, head_dim, vocabulary : int, optional
-        Blocks, elements of the residual stream, query heads, key and value heads, elements of one head,
-        tokens in the vocabulary.
-    experts, experts_per_token : int, optional
-        Routed experts in a layer and how many of them a token visits; None in a dense model.
-    sliding_window : int, optional
-        Tokens that a windowed layer looks back; None where every layer sees the whole context.
-    windowed_layers : int, optional
-        How many layers have that window.
-    latent_kv : int, optional
-        Elements that one token leaves in one layer's cache where keys and values are kept as one latent
-        vector (multi-head latent attention); None where they are kept as heads.
-    source : chips.Source, optional
-        Where the card was read; None for the reader's own model.
-    remarks : tuple of str
-        What was estimated, a sentence each; empty where everything was given or read.
+    workload : Workload
+        Needs `model` or `params_b`.
+
+    Returns
+    -------
+    ModelShape or None
+        None where the workload gives neither.
+
+    Raises
+    ------
+    TypeError
+        When `workload` is not a Workload.
 
     Examples
     --------
-    >>> shape = ModelShape(params_b=8, active_params_b=8, layers=32, kv_heads=8, head_dim=128)
-    >>> shape.kv_elements(context=1000)  # keys and values of 32 layers
-    65536000
+    >>> shape_of(Workload(model="llama-3.1-70b")).kv_heads
+    8
+    >>> own = shape_of(Workload(domain="llm", params_b=70, layers=80, heads=64, kv_heads=8))
+    >>> own.width, own.vocabulary
+    (8576, 128000)
+    >>> own.remarks[0]
+    'width was estimated as 8576 from the number of parameters and layers.'
     """
+    model = checked(workload).model
+    if model is not None:
+        return card(model)
+    if workload.params_b is None:
+        return None
+    return _own(workload.domain, tuple(getattr(workload, name) for name in _GIVEN))
 
-    params_b: float
-    active_params_b: float
-    id: str = ""
-    name: str = ""
-    layers: int | None = None
-    width: int | None = None
-    heads: int | None = None
-    kv_heads: int | None = None
-    head_dim: int | None = None
-    vocabulary: int | None = None
-    experts: int | None = None
-    experts_per_token: int | None = None
-    sliding_window: int | None = None
-    windowed_layers: int | None = None
-    latent_kv: int | None = None
-    source: Source | None = None
-    remarks: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        positive_number("params_b", self.params_b)
-        positive_number("active_params_b", self.active_params_b)
+@functools.lru_cache(maxsize=512)
+def _own(domain: str, given: tuple[Any, ...]) -> ModelShape:
+    known = dict(zip(_GIVEN, given, strict=True))
+    remarks: list[str] = []
+    if known["active_params_b"] is None:
+        known["active_params_b"] = known["params_b"]
+        if known["experts"] is not None:
+            remarks.append("active_params_b is not given, so every parameter is counted as active.")
+    if domain in _TRANSFORMERS:
+        _estimate(known, remarks)
+    return ModelShape(domain=domain, remarks=tuple(remarks), **known)
 
-    @property
-    def expert_params_b(self) -> float:
-        """Billions of parameters in all routed experts of all layers; 0 in a dense model.
 
-        From total and active parameters: going from k to E experts a token adds (E - k) experts.
-        """
-        if self.experts is None or self.experts_per_token is None or self.experts <= self.experts_per_token:
-            return 0.0
-        idle = self.experts - self.experts_per_token
-        return (self.params_b - self.active_params_b) * self.experts / idle
+def _estimate(known: dict[str, Any], remarks: list[str]) -> None:
+    def fill(name: str, value: float, because: str) -> None:
+        if known[name] is None:
+            known[name] = max(1, round(value))
+            remarks.append(f"{name} was estimated as {known[name]} {because}.")
 
-    def kv_elements(self, context: int) -> int | None:
-        """Count the elements that one sequence of `context` tokens keeps in the KV cache of all layers.
-
-        Parameters
-        ----------
-        context : int
-            Tokens; a windowed layer keeps no more than its window.
-
-        Returns
-        -------
-        int or None
-            Elements (times the bytes of one gives the cache), or None where the shape does not say.
-        """
-        whole_number("context", context, least=0)
-        if self.layers is None:
-            return None
-        if self.latent_kv is not None:
-            per_layer = self.latent_kv
-        elif self.kv_heads is not None and self.head_dim is not None:
-            per_layer = 2 * self.kv_heads * self.head_dim
-        else:
-            return None
-        windowed = (self.windowed_layers or 0) if self.sliding_window is not None else 0
-        tokens = (self.layers - windowed) * context + windowed * min(context, self.sliding_window or 0)
-        return per_layer * tokens
+    blocks = known["active_params_b"] * 1e9 / 12  # L d^2
+    layers, width = known["layers"], known["width"]
+    if layers is None:
+        layers = blocks / width**2 if width else math.cbrt(blocks / _WIDTH_PER_LAYER**2)
+        fill("layers", layers, "from the number of parameters")
+        fill("width", _WIDTH_PER_LAYER * known["layers"], "from the number of parameters")
+    width = _HEAD_DIM * round(math.sqrt(blocks / known["layers"]) / _HEAD_DIM)
+    fill("width", width, "from the number of parameters and layers")
+    size = known["width"] / known["heads"] if known["heads"] else _HEAD_DIM
+    fill("head_dim", size, f"from width {known['width']}")
+    heads = known["width"] / known["head_dim"]
+    fill("heads", _KV_HEADS * round(heads / _KV_HEADS) or heads, f"from width {known['width']}")
+    if known["heads"] % _KV_HEADS == 0:
+        fill("kv_heads", _KV_HEADS, "as in most models since 2023")
+    fill("kv_heads", known["heads"], "one for each head")
+    fill("vocabulary", _VOCABULARY, "as in Llama 3")

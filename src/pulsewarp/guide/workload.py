@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
 from pulsewarp import chips
 from pulsewarp._checks import choice, instance, known_keywords, positive_number, whole_number
-from pulsewarp._files import read_json
+from pulsewarp._files import YAML_ENDINGS, read_json, read_yaml_fields
+from pulsewarp.guide import model_card
 
 FORM = "pulsewarp-workload/1"
 
@@ -27,6 +29,7 @@ VOCABULARY: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("train", "finetune", "inference", "train_and_inference", "research", "prototype"),
             *("rl_posttrain", "other", "any"),
         ),
+        "finetune_method": ("full", "lora", "any"),
         "precision": ("fp64", "fp32", "mixed", "bf16", "fp16", "fp8", "int8", "fp4", "int4", "any"),
         "batch": ("one", "small", "medium", "large", "any"),
         "shapes": ("static", "bucketed", "dynamic", "ragged", "any"),
@@ -62,7 +65,21 @@ _MOST: Mapping[str, tuple[float, str]] = MappingProxyType(
     }
 )
 _WHOLE: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {"chips": (0, 10_000_000), "seq_len": (1, 100_000_000), "global_batch": (1, 1_000_000_000)}
+    {
+        "layers": (1, 100_000),
+        "width": (1, 10_000_000),
+        "heads": (1, 100_000),
+        "kv_heads": (1, 100_000),
+        "head_dim": (1, 100_000),
+        "vocabulary": (1, 100_000_000),
+        "experts": (1, 1_000_000),
+        "experts_per_token": (1, 1_000_000),
+        "chips": (0, 10_000_000),
+        "seq_len": (1, 100_000_000),
+        "output_len": (1, 100_000_000),
+        "batch_size": (1, 100_000_000),
+        "global_batch": (1, 1_000_000_000),
+    }
 )
 
 
@@ -76,17 +93,28 @@ class Workload:
 
     Parameters
     ----------
-    domain, phase, precision, batch, shapes, framework, custom_kernels, non_matrix_share, non_matrix_kind, \
-location, budget, team_skill, latency : str
+    domain, phase, finetune_method, precision, batch, shapes, framework, custom_kernels, non_matrix_share, \
+non_matrix_kind, location, budget, team_skill, latency : str
         One word each, from ``guide.VOCABULARY[field]``.
     model_type, date : str, optional
         Free words, repeated in the report and used by no rule.
+    model : str, optional
+        Id of a model card, such as "llama-3.1-70b"; `guide.models.shape_of` fills what is missing from it.
     params_b, active_params_b : float, optional
         Parameters, and parameters active per token, in billions (1e9).
+    layers, width, heads, kv_heads, head_dim, vocabulary : int, optional
+        Blocks, elements of the residual stream, query heads, key and value heads, elements of one head,
+        tokens in the vocabulary.
+    experts, experts_per_token : int, optional
+        Routed experts in a layer, and how many of them a token visits.
     chips : int, optional
         How many accelerators you think of.
     seq_len : int, optional
-        Context, tokens.
+        Context, tokens; in inference prompt and output together.
+    output_len : int, optional
+        Of these, tokens generated for one request.
+    batch_size : int, optional
+        Sequences worked on at once by all chips: served together, or in training held in memory at one time.
     global_batch : int, optional
         Sequences in one optimiser step.
     tokens_b : float, optional
@@ -121,6 +149,7 @@ several, custom, any. Did you mean 'jax'?
 
     domain: str = "any"
     phase: str = "any"
+    finetune_method: str = "any"
     precision: str = "any"
     batch: str = "any"
     shapes: str = "any"
@@ -133,10 +162,21 @@ several, custom, any. Did you mean 'jax'?
     team_skill: str = "any"
     latency: str = "any"
     model_type: str | None = None
+    model: str | None = None
     params_b: float | None = None
     active_params_b: float | None = None
+    layers: int | None = None
+    width: int | None = None
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    vocabulary: int | None = None
+    experts: int | None = None
+    experts_per_token: int | None = None
     chips: int | None = None
     seq_len: int | None = None
+    output_len: int | None = None
+    batch_size: int | None = None
     global_batch: int | None = None
     tokens_b: float | None = None
     gpu_chip: str | None = None
@@ -219,14 +259,40 @@ several, custom, any. Did you mean 'jax'?
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Workload:
-        """Read a Workload from a JSON file; the ``"form"`` field may be missing.
+        """Read a Workload from a JSON or YAML file; the ``"form"`` field may be missing.
+
+        A file whose name ends in .yaml or .yml is YAML, everything else JSON. YAML needs the package PyYAML.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        Workload
+            Its fields and nothing else: neither the path nor anything beside it is kept.
 
         Raises
         ------
+        ImportError
+            For a YAML file where PyYAML is not installed.
         OSError, TypeError, ValueError
-            When the file is missing, not JSON, of another form, or holds fields the guide refuses.
+            When the file is missing, not JSON or YAML, of another form, or holds fields the guide refuses;
+            the sentence names the file and, in YAML, the line.
         """
-        return cls.from_dict(read_json(path, FORM, form_required=False))
+        if os.fspath(path).lower().endswith(YAML_ENDINGS):
+            words, lines = read_yaml_fields(path, "phase: train")
+            data = {name: _from_text(name, word) for name, word in words.items()}
+        else:
+            data, lines = read_json(path, FORM, form_required=False), {}
+        for name, value in data.items():
+            with _saying_where(path, lines.get(name)):
+                known_keywords("Workload", {name: value}, (*_NAMES, "form"))
+                if name != "form" and value is not None:
+                    _checked(name, value)
+        with _saying_where(path, None):
+            return cls.from_dict(data)
 
 
 def checked(workload: Workload) -> Workload:
@@ -245,6 +311,25 @@ Workload.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 )
 
 
+@contextlib.contextmanager
+def _saying_where(path: str | os.PathLike[str], line: int | None) -> Iterator[None]:
+    """Put the file, and the line where it is known, before the sentence of what is refused."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        where = os.fspath(path) if line is None else f"{os.fspath(path)}, line {line}"
+        raise type(error)(f"{where}: {error}") from error
+
+
+def _from_text(name: str, word: str | None) -> Any:
+    """Return the number that a YAML file's text is, in a field that takes numbers; otherwise the text."""
+    if word is not None and (name in _WHOLE or name in _MOST):
+        for kind in (int, float):
+            with contextlib.suppress(ValueError):
+                return kind(word)
+    return word
+
+
 def _checked(name: str, value: Any) -> Any:
     if name in VOCABULARY:
         return choice(name, value, VOCABULARY[name])
@@ -258,6 +343,8 @@ def _checked(name: str, value: Any) -> Any:
         if number > most_sensible:
             raise ValueError(f"{name} is {value!r}, more than {most_sensible:g}. {unit}")
         return number
+    if name == "model":
+        return choice(name, value, [card.id for card in model_card.cards()])
     if name in ("gpu_chip", "tpu_chip"):
         return choice(name, value, chips.ids(name[:3]))
     if not isinstance(value, str):
@@ -266,12 +353,9 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _refuse_contradictions(workload: Workload) -> None:
-    active, total = workload.active_params_b, workload.params_b
-    if active is not None and total is not None and active > total:
-        raise ValueError(
-            f"active_params_b is {active:g} but params_b is {total:g}: no more parameters can be active than "
-            "there are; swap the two, or leave active_params_b out for a dense model."
-        )
+    _refuse_impossible_shape(workload)
+    if workload.model is not None:
+        _refuse_another_model(workload, model_card.card(workload.model))
     for side in ("gpu", "tpu"):
         quote, chip = getattr(workload, f"usd_per_{side}_hour"), getattr(workload, f"{side}_chip")
         if quote is not None and chip is None:
@@ -284,8 +368,66 @@ def _refuse_contradictions(workload: Workload) -> None:
             "tokens_b counts training tokens, but phase is 'inference': leave it out, "
             "or use phase='train_and_inference'."
         )
+    output, context = workload.output_len, workload.seq_len
+    if output is not None and context is not None and output > context:
+        raise ValueError(
+            f"output_len is {output} but seq_len is {context}: seq_len counts prompt "
+            "and output together; make it at least their sum."
+        )
     if workload.framework == "cuda" and workload.custom_kernels == "pallas":
         raise ValueError(
             "framework is 'cuda' but custom_kernels is 'pallas': Pallas kernels belong to JAX; "
             "use framework='several' when both are in play."
+        )
+
+
+def _refuse_impossible_shape(workload: Workload) -> None:
+    active, total = workload.active_params_b, workload.params_b
+    if active is not None and total is not None and active > total:
+        raise ValueError(
+            f"active_params_b is {active:g} but params_b is {total:g}: no more parameters can be active than "
+            "there are; swap the two, or leave active_params_b out for a dense model."
+        )
+    heads, kv_heads = workload.heads, workload.kv_heads
+    if heads is not None and kv_heads is not None and heads % kv_heads:
+        raise ValueError(
+            f"heads is {heads} but kv_heads is {kv_heads}: every KV head serves the same number of query "
+            "heads, so heads must be a multiple of kv_heads."
+        )
+    experts, visited = workload.experts, workload.experts_per_token
+    if experts is not None and visited is not None and visited > experts:
+        raise ValueError(
+            f"experts_per_token is {visited} but experts is {experts}: a token cannot visit more experts "
+            "than there are; swap the two."
+        )
+    layers, width = workload.layers, workload.width
+    if layers is not None and width is not None and total is not None and layers * width**2 > total * 1e9:
+        raise ValueError(
+            f"layers is {layers} and width is {width}, but params_b is {total:g}: one width x width matrix a "
+            f"layer already has {layers * width**2 / 1e9:.3g} billion parameters; params_b is in billions."
+        )
+
+
+# Names round: "70B" has 70.6 billion parameters, "A3B" 3.4 billion active ones.
+_ROUNDED = 0.2
+
+
+def _refuse_another_model(workload: Workload, card: model_card.ModelShape) -> None:
+    remedy = "leave it out, or leave model out and describe your own."
+    for name in ("params_b", "active_params_b"):
+        given, read = getattr(workload, name), getattr(card, name)
+        if given is not None and abs(given - read) > _ROUNDED * read:
+            raise ValueError(
+                f"model is {card.id!r}, which has {name} {read:.4g}, but {name} is {given:g}; {remedy}"
+            )
+    shape = ("layers", "width", "heads", "kv_heads", "head_dim", "vocabulary", "experts", "experts_per_token")
+    for name in shape:
+        given, read = getattr(workload, name), getattr(card, name)
+        if given is not None and given != read:
+            has = f"has {name} {read}" if read is not None else f"has no {name}"
+            raise ValueError(f"model is {card.id!r}, which {has}, but {name} is {given}; {remedy}")
+    if workload.domain not in ("any", card.domain):
+        raise ValueError(
+            f"model is {card.id!r}, whose domain is {card.domain!r}, but domain is {workload.domain!r}; "
+            f"{remedy}"
         )
