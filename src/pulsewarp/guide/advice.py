@@ -217,19 +217,14 @@ def _decide(
     blocked = {machine: [f for f in findings if f.gate.blocks == (machine,)] for machine in ("tpu", "gpu")}
     speaks = {machine: [f for f in findings if f.gate.favours == machine] for machine in ("tpu", "gpu")}
     if both:
-        return _Decision("neither", both[0].text, findings, "", None)
+        return _Decision("neither", both[0].text, findings, _outvoted(both[0], findings), None)
     if blocked["tpu"] and blocked["gpu"]:
         text = "Something rules out each machine; remove one of the two before choosing."
         return _Decision("neither", text, findings, text, None)
     for machine, other in (("tpu", "gpu"), ("gpu", "tpu")):
         if blocked[machine]:
-            conflict = ""
-            if speaks[machine]:
-                conflict = (
-                    f"{speaks[machine][0].text} That speaks for a {machine.upper()}, but does not "
-                    f"outvote what rules it out: {blocked[machine][0].text}"
-                )
-            return _Decision(other, blocked[machine][0].text, findings, conflict, None)
+            first = blocked[machine][0]
+            return _Decision(other, first.text, findings, _outvoted(first, findings), None)
     comparison = compare(workload, rows, gpu_price_factor=gpu_price_factor)
     cheaper = _cheaper(comparison)
     sides = [machine for machine in ("gpu", "tpu") if speaks[machine]]
@@ -251,6 +246,16 @@ def _decide(
         else f"No gate speaks, and cost is not known: {comparison.missing}."
     )
     return _Decision("either", because, findings, conflict, comparison)
+
+
+def _outvoted(by: _gates.Finding, findings: tuple[_gates.Finding, ...]) -> str:
+    """Say what speaks for a machine that a gate rules out; empty where nothing does."""
+    said = [
+        f"{finding.text} That speaks for a {machine.upper()}."
+        for finding in findings
+        if (machine := finding.gate.favours) in by.gate.blocks
+    ]
+    return " ".join([*said, f"It does not outvote what rules that out: {by.text}"]) if said else ""
 
 
 def _cheaper(comparison: Comparison) -> str | None:
