@@ -245,7 +245,9 @@ def check_evidence(gate: Gate) -> None:
 @every_gate
 def test_each_gate_carries_its_evidence(gate: Gate) -> None:
     check_evidence(gate)
-    bare = [{"source": dataclasses.replace(gate.source, **{f: ""})} for f in ("title", "address", "date")]
+    bare: list[dict[str, Any]] = [
+        {"source": dataclasses.replace(gate.source, **{f: ""})} for f in ("title", "address", "date")
+    ]
     elsewhere = gates.Shown("02_the_pulse", "No such section")
     gone = "" if gate.holds_until else "some day"
     for change in (*bare, {"way_round": ""}, {"holds_until": gone}, {"shown_in": elsewhere}):

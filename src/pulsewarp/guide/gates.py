@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from pulsewarp import chips, matmul
 from pulsewarp.chips import Source
+from pulsewarp.guide import models
 from pulsewarp.guide.workload import Workload
 
 Rule = Callable[[Workload], str | None]
@@ -170,13 +171,19 @@ def _bucketed_by_an_engine(w: Workload) -> bool:
     return w.domain == "llm" and w.phase in ("inference", "train_and_inference", "rl_posttrain")
 
 
+def _params_b(w: Workload) -> float | None:
+    shape = models.shape_of(w)
+    return None if shape is None else shape.params_b
+
+
 def _fills_the_array(w: Workload) -> bool:
     """Say whether nothing known makes the products smaller than the array."""
-    if w.params_b is not None and w.params_b < _NARROW_B:
+    params_b = _params_b(w)
+    if params_b is not None and params_b < _NARROW_B:
         return False
     # A batch of sequences is many rows in training, so that a large model needs no large batch.
-    long_rows = w.domain == "llm" and w.phase in _TUNED and w.params_b is not None and w.params_b > _SMALL_B
-    return w.batch not in ("one", "small") or long_rows
+    many_rows = w.domain == "llm" and w.phase in _TUNED and params_b is not None and params_b > _SMALL_B
+    return w.batch not in ("one", "small") or many_rows
 
 
 # --- neither machine is the answer ------------------------------------------------------------------------
@@ -226,11 +233,12 @@ _LAUNCHES_SECONDS = 150e-6  # some tens of kernel launches, a few microseconds e
 )
 def too_small(w: Workload) -> str | None:
     """Block both where a CPU has done the step before kernels have been launched."""
-    if w.params_b is None or w.batch not in _ITEMS:
+    params_b, items = _params_b(w), w.batch_size or _ITEMS.get(w.batch)
+    if params_b is None or items is None:
         return None
     per_weight = 2 if w.phase == "inference" else 6  # FLOPs an item; a backward pass costs twice the forward
     uses = 1 if w.domain in _USED_ONCE else _USES
-    flops = per_weight * w.params_b * 1e9 * _ITEMS[w.batch] * uses
+    flops = per_weight * params_b * 1e9 * items * uses
     if flops <= _CPU_FLOPS_PER_SECOND * _LAUNCHES_SECONDS:
         return (
             f"A step is about {flops / 1e6:.2g} MFLOP: a CPU is done before an accelerator's kernels have "
@@ -248,10 +256,11 @@ def too_small(w: Workload) -> str | None:
 )
 def small_prototype(w: Workload) -> str | None:
     """Block both where a small model in small batches is only tried out."""
-    small = w.params_b is not None and w.params_b <= 0.01 and w.batch in ("one", "small")
-    if w.phase == "prototype" and small and w.params_b is not None:
+    params_b = _params_b(w)
+    small = params_b is not None and params_b <= 0.01 and w.batch in ("one", "small")
+    if w.phase == "prototype" and small and params_b is not None:
         return (
-            f"A prototype of {w.params_b * 1e3:g} million parameters in small batches needs no accelerator "
+            f"A prototype of {params_b * 1e3:g} million parameters in small batches needs no accelerator "
             "of its own."
         )
     return None
@@ -294,7 +303,7 @@ def too_few_requests(w: Workload) -> str | None:
         return None
     if w.batch == "one":
         return "One request at a time leaves a chip idle that is paid by the hour."
-    weights = (w.params_b or 0) * 1e9 * matmul.BYTES.get(w.precision, 2)
+    weights = (_params_b(w) or 0) * 1e9 * matmul.BYTES.get(w.precision, 2)
     one_chip = chips.get(_ONE_CHIP).memory_bytes
     if w.batch == "small" and one_chip is not None and weights > one_chip:
         return (
@@ -612,8 +621,10 @@ def rendering(w: Workload) -> str | None:
 )
 def four_bit_floats(w: Workload) -> str | None:
     """Speak for a GPU where the model is in 4-bit floats, which no TPU that can be rented publishes."""
+    if w.precision != "fp4":
+        return None
     rentable = [c for c in chips.catalogue() if c.family == "tpu" and c.status.startswith("available")]
-    if w.precision == "fp4" and not any(c.peak_flops_per_second.get("fp4") for c in rentable):
+    if not any(c.peak_flops_per_second.get("fp4") for c in rentable):
         return "The model is in fp4; no TPU that can be rented publishes an fp4 peak, current GPUs do."
     return None
 
@@ -703,7 +714,8 @@ def starved_by_input(w: Workload) -> str | None:
 )
 def small_batch_of_a_small_model(w: Workload) -> str | None:
     """Speak for a GPU where the products are too small for the array, and the array is paid for."""
-    small = w.params_b is not None and w.params_b <= _SMALL_B
+    params_b = _params_b(w)
+    small = params_b is not None and params_b <= _SMALL_B
     given = w.location == "donated_tpu"
     if w.phase in _TUNED and w.batch in ("one", "small") and small and not given:
         return "A small model in small batches leaves a systolic array partly empty."
