@@ -214,7 +214,9 @@ def _candidates(workload: Workload, rows: tuple[chips.Price, ...] | None) -> lis
 # What an estimate depends on; the words that only gates read are left out, so that asking "and if the
 # framework were another?" a hundred times, as the flips do, computes each number once.
 _READ = (
-    *("phase", "precision", "params_b", "active_params_b", "chips", "seq_len", "tokens_b"),
+    *("phase", "finetune_method", "precision", "model", "params_b", "active_params_b", "layers", "width"),
+    *("heads", "kv_heads", "head_dim", "vocabulary", "experts", "experts_per_token", "chips", "seq_len"),
+    *("output_len", "batch_size", "tokens_b"),
     *("gpu_chip", "tpu_chip", "usd_per_gpu_hour", "usd_per_tpu_hour"),
 )
 
