@@ -2,40 +2,153 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from pulsewarp.guide.band import short
-from pulsewarp.guide.costs import Comparison
+from pulsewarp import chips
+from pulsewarp.bench.shapes import MODELS
+from pulsewarp.chips import Source
+from pulsewarp.guide import gates, machines
+from pulsewarp.guide.band import Band, short
+from pulsewarp.guide.costs import ChipEstimate, Comparison
+from pulsewarp.guide.machines import MACHINES, Machine
+from pulsewarp.guide.pilot_files import MOST_HOURS, as_gcloud, as_terraform
 from pulsewarp.guide.workload import Workload
 
 # The model's typical error on sources it has not seen is about this factor: a measured difference below
 # it is no reason to move.
 WORTH_MOVING = 1.25
+WARM_UP_STEPS, TIMED_STEPS, REPEATS = 20, 100, 3
+SCALE = 8
+"""How many times the chips of one host the last measured day takes."""
+
+# Machine hours of the days that rent something: one chip a working day, one host two days and a third for the
+# real input, eight times as much for half a working day.
+CHIP_HOURS, HOST_HOURS, SCALED_HOURS = 8, 24, 4
+
+_RENTED = ("any", "gcp_ok", "gcp_only", "multi_cloud")
+# Where no chip was compared: what most people can rent.
+_STAND_IN = {"gpu": "h100_sxm", "tpu": "tpu_v6e"}
+_DTYPES = {"fp32": "float32", "fp16": "float16", "int8": "int8", "fp8": "float8_e4m3fn"}
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command to type, why, and who says that it is so.
+
+    Attributes
+    ----------
+    text, why : str
+        The command as a shell takes it, and what it is for.
+    source : chips.Source or None
+        Where its words were read; None for this package's own commands.
+    unverified : str
+        What no source settles; empty where they agree.
+    """
+
+    text: str
+    why: str
+    source: Source | None = None
+    unverified: str = ""
+
+
+@dataclass(frozen=True)
+class Day:
+    """One day of a pilot, small enough to be the last.
+
+    Attributes
+    ----------
+    name, does, stop_if : str
+        What it is called, what is done, and what ends the pilot here.
+    commands : tuple of Command
+        In order; empty where nothing is typed.
+    """
+
+    name: str
+    does: str
+    stop_if: str
+    commands: tuple[Command, ...] = ()
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """A question, what to measure, when to stop, and the steps.
+    """A question, what to measure, when to stop, the days, and the files that rent the hardware.
 
     Attributes
     ----------
     question, metric, stop_ratio : str
         Written down before anything is measured.
-    steps : tuple of str
+    days : tuple of Day
         In order, each small enough to be the last.
+    watch : tuple of str
+        What to keep an eye on while it runs.
+    machines : tuple of Machine
+        What is rented, one for each side that is still open; empty where nothing is.
+    remarks : tuple of str
+        Why a machine is another one than the comparison's, or why none is rented.
+    cost_usd : Band or None
+        What the rented hours cost at the on-demand prices; None where a price is not known.
     """
 
     question: str
     metric: str
     stop_ratio: str
-    steps: tuple[str, ...]
+    days: tuple[Day, ...]
+    watch: tuple[str, ...] = ()
+    machines: tuple[Machine, ...] = ()
+    remarks: tuple[str, ...] = ()
+    cost_usd: Band | None = None
 
     def __repr__(self) -> str:
-        return f"Pilot({self.question!r}, steps={len(self.steps)})"
+        rented = ", ".join(machine.host for machine in self.machines)
+        return f"Pilot({self.question!r}, days={len(self.days)}, machines=[{rented}])"
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The days as sentences."""
+        return tuple(f"{day.name}: {day.does}" for day in self.days)
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """Every command of every day, in order."""
+        return tuple(command for day in self.days for command in day.commands)
+
+    def terraform(self) -> str:
+        """Return a Terraform file that rents one host of each machine, with a budget alert.
+
+        Raises
+        ------
+        ValueError
+            When the pilot rents nothing.
+        """
+        self._rents_something("Terraform file")
+        return as_terraform(self.machines, self._budget_usd())
+
+    def gcloud(self) -> str:
+        """Return a shell script for gcloud: budget alert, one chip, one host, a drill, and the end.
+
+        Raises
+        ------
+        ValueError
+            When the pilot rents nothing.
+        """
+        self._rents_something("gcloud script")
+        return as_gcloud(self.machines, self._budget_usd())
+
+    def _rents_something(self, file: str) -> None:
+        if not self.machines:
+            why = self.remarks[0] if self.remarks else "it rents nothing."
+            raise ValueError(f"This pilot has no {file}: {why}")
+
+    def _budget_usd(self) -> int | None:
+        return None if self.cost_usd is None else 100 * math.ceil(self.cost_usd.high / 100)
 
 
 def plan_pilot(workload: Workload, verdict: str, comparison: Comparison) -> Pilot:
     """Plan the pilot that would settle, or confirm, a verdict.
+
+    A side that a gate rules out is not rented. On each other side it is the chip that the comparison found
+    cheapest, or the one that the workload names.
 
     Parameters
     ----------
@@ -49,37 +162,286 @@ def plan_pilot(workload: Workload, verdict: str, comparison: Comparison) -> Pilo
     Returns
     -------
     Pilot
-        Question, metric, stop ratio and steps.
+        Question, metric, stop ratio, days, commands and files.
     """
+    if verdict == "neither":
+        return _without_accelerator()
+    ruled_out = {machine for finding in gates.check(workload) for machine in finding.gate.blocks}
+    sides = tuple(side for side in ("tpu", "gpu") if side not in ruled_out)
+    chosen = {side: _chosen(workload, comparison, side) for side in sides}
+    rented, remarks = _machines(workload, chosen)
+    question, stop = _question(sides, comparison, chosen)
+    return Pilot(
+        question=question,
+        metric=_metric(workload),
+        stop_ratio=stop,
+        days=_days(workload, sides, rented),
+        watch=_WATCH,
+        machines=rented,
+        remarks=remarks,
+        cost_usd=_cost(rented, comparison),
+    )
+
+
+# --- what is asked ------------------------------------------------------------------------------------------
+
+
+def _without_accelerator() -> Pilot:
+    return Pilot(
+        "Does an accelerator help at all?",
+        "Seconds for a fixed piece of work on the CPU, and on one small GPU",
+        "Stop if the GPU is less than twice as fast as the CPU.",
+        (
+            Day(
+                "Time the CPU",
+                f"{TIMED_STEPS} steps, and what share of them is arithmetic and what share waits.",
+                "Most of the time waits for something that no accelerator makes faster.",
+            ),
+            Day(
+                "Time one GPU",
+                "The same steps on a GPU at hand or by the hour.",
+                "It is less than twice as fast.",
+                (Command("pulsewarp bench --sweep thin --out gpu.json", "The bare products on it."),),
+            ),
+            Day(
+                "Ask again",
+                "When the model, the batch or the number of requests has grown.",
+                "Nothing has grown.",
+            ),
+        ),
+        remarks=("The verdict is neither, so no chip is rented.",),
+    )
+
+
+def _metric(workload: Workload) -> str:
     serves = workload.phase == "inference"
     unit = "a million output tokens at your latency" if serves else "a billion training tokens"
     if workload.domain not in ("llm", "any"):
         unit = "a thousand results" if serves else "an epoch to the same quality"
-    metric = f"US dollars for {unit}, port included, on the same model, data, precision and quality"
-    if verdict == "neither":
-        return Pilot(
-            "Does an accelerator help at all?",
-            "Seconds for a fixed piece of work on the CPU, and on one small GPU",
-            "Stop if the GPU is less than twice as fast as the CPU.",
-            (
-                "Time 100 steps on the CPU and note what share is arithmetic and what share waits.",
-                "Time the same on one GPU at hand or by the hour.",
-                "Ask the guide again when the model, the batch or the number of requests has grown.",
-            ),
+    return f"US dollars for {unit}, port included, on the same model, data, precision and quality"
+
+
+def _question(
+    sides: tuple[str, ...], comparison: Comparison, chosen: dict[str, ChipEstimate | None]
+) -> tuple[str, str]:
+    if len(sides) == 2:
+        known = comparison.ratio
+        ratio = "unknown today" if known is None else f"{short(known.value)} by published numbers"
+        return (
+            f"Is a TPU or a GPU cheaper for this work (TPU over GPU: {ratio})?",
+            f"Stop at {WORTH_MOVING:g} times cheaper in {REPEATS} repeats, or when the port exceeds its "
+            "budget.",
         )
-    known = comparison.ratio
-    ratio = "unknown today" if known is None else f"{short(known.value)} by published numbers"
-    return Pilot(
-        f"Is a TPU or a GPU cheaper for this work (TPU over GPU: {ratio})?",
-        metric,
-        f"Stop at {WORTH_MOVING:g} times cheaper in three repeats, or when the port exceeds its budget.",
-        (
-            "Paper day: gates, memory, estimates, compilation ahead of time; write down what would stop you.",
-            "One chip of each: forward and backward on synthetic data; list unsupported operations and "
-            "recompilations; compare with float32.",
-            "One host of each: 20 steps of warm-up dropped, 100 timed, 3 repeats, median and range; "
-            "compile time apart; the command pulsewarp bench for the bare products.",
-            "Your real input pipeline, then eight times the chips with one preemption injected.",
-            "Put measured speed and real quotes into the workload, ask again, decide; keep a way back.",
+    side = sides[0].upper() if sides else "chip"
+    estimate = chosen.get(sides[0]) if sides else None
+    usd = None if estimate is None else estimate.usd_per_billion_tokens
+    promised = "" if usd is None else f": {usd} US dollars a billion tokens"
+    edge = (
+        f"Stop when {REPEATS} repeats cost more than {short(usd.high)} US dollars a billion tokens, "
+        "the band's upper edge."
+        if usd is not None
+        else f"Stop when {REPEATS} repeats cost more than the budget you write down first."
+    )
+    return f"Does this work run on a {side} as well as published numbers promise{promised}?", edge
+
+
+# --- what is rented -----------------------------------------------------------------------------------------
+
+
+def _chosen(workload: Workload, comparison: Comparison, side: str) -> ChipEstimate | None:
+    """Return the cheapest chip of a side, or the first compared where no cost is known."""
+    of_side = [e for e in comparison.estimates if e.family == side]
+    priced = [(usd.value, e) for e in of_side if (usd := e.usd_per_billion_tokens) is not None]
+    if priced:
+        return min(priced, key=lambda pair: pair[0])[1]
+    named = {"gpu": workload.gpu_chip, "tpu": workload.tpu_chip}[side]
+    return next((e for e in of_side if e.chip_id == named), None)
+
+
+def _machines(
+    workload: Workload, chosen: dict[str, ChipEstimate | None]
+) -> tuple[tuple[Machine, ...], tuple[str, ...]]:
+    if workload.location not in _RENTED:
+        text = f"With location {workload.location!r} nothing is rented: use the hardware that is there."
+        return (), (text,)
+    found, remarks = [], []
+    for side, estimate in chosen.items():
+        named = {"gpu": workload.gpu_chip, "tpu": workload.tpu_chip}[side]
+        wanted = named if estimate is None else estimate.chip_id
+        machine = MACHINES.get(wanted or _STAND_IN[side])
+        if wanted is None:
+            remarks.append(
+                f"No {side.upper()} was compared, so {chips.get(_STAND_IN[side]).name} stands in for one."
+            )
+        elif machine is None:
+            remarks.append(
+                f"No machine type was read for {chips.get(wanted).name}, so "
+                f"{chips.get(_STAND_IN[side]).name} is rented in its place."
+            )
+            machine = MACHINES[_STAND_IN[side]]
+        assert machine is not None  # every stand-in has one
+        found.append(machine)
+        if machine.remark:
+            remarks.append(f"{chips.get(machine.chip_id).name}: {machine.remark}.")
+    return tuple(found), tuple(remarks)
+
+
+def _cost(rented: tuple[Machine, ...], comparison: Comparison) -> Band | None:
+    """Return the rented hours at on-demand prices; flex-start and spot cost less."""
+    prices = {e.chip_id: e.usd_per_chip_hour for e in comparison.estimates}
+    total = Band(0.0, 0.0, 0.0)
+    for machine in rented:
+        price = prices.get(machine.chip_id)
+        if price is None:
+            return None
+        part = price * pilot_chip_hours(machine)
+        total = Band(total.low + part.low, total.value + part.value, total.high + part.high)
+    return total if rented else None
+
+
+def pilot_chip_hours(machine: Machine) -> int:
+    """Count the chip-hours that a pilot rents of one machine.
+
+    Parameters
+    ----------
+    machine : Machine
+        One of `machines.MACHINES`.
+
+    Returns
+    -------
+    int
+        One chip for `CHIP_HOURS`, one host for `HOST_HOURS`, `SCALE` hosts for `SCALED_HOURS`.
+
+    Examples
+    --------
+    >>> pilot_chip_hours(MACHINES["h100_sxm"])
+    456
+    """
+    return (
+        machine.smallest_chips * CHIP_HOURS
+        + machine.host_chips * HOST_HOURS
+        + SCALE * machine.host_chips * SCALED_HOURS
+    )
+
+
+# --- the days -----------------------------------------------------------------------------------------------
+
+_WATCH = (
+    "Tokens or results a second for each chip, step time as median and range, loss against a float32 run.",
+    "Recompilations after warm-up (none should come), memory in use, host wait, input queue depth.",
+    "Goodput: the share of rented time that ends in kept steps; every restart counts against it.",
+    "Checkpoints: one is written before the first hour ends, and one is read back before it is trusted.",
+    "Preemption drill: stop one host in the middle of a step; the run must go on from its last checkpoint.",
+    "Budget alarm: half, nine tenths and all of the budget; it warns and stops nothing, so every machine "
+    "also ends by itself.",
+)
+
+
+def _days(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...]) -> tuple[Day, ...]:
+    each = " of each side" if len(sides) == 2 else ""
+    return (
+        Day(
+            "Paper day",
+            "Gates, memory, estimates, compilation ahead of time; write down what would stop you.",
+            "A gate has no way round that you would pay for.",
+            (
+                Command("pulsewarp advise workload.yaml --html report.html", "Before anything runs."),
+                *_budget_command(rented),
+            ),
         ),
+        Day(
+            "One chip",
+            f"One chip{each}: forward and backward on synthetic data; list unsupported operations and "
+            "recompilations; compare with float32.",
+            "An operation of the main loop has no lowering, or the loss leaves the float32 run's.",
+            (*(_rent(machine, machine.smallest, "chip") for machine in rented), *_bench(workload, sides)),
+        ),
+        Day(
+            "One host",
+            f"One host{each}: {WARM_UP_STEPS} steps of warm-up dropped, {TIMED_STEPS} timed, {REPEATS} "
+            "repeats, median and range; compile time apart.",
+            "The cost is beyond the stop ratio and no repeat comes near it.",
+            tuple(_rent(machine, machine.host, "host") for machine in rented),
+        ),
+        Day(
+            "Real input",
+            "Your own input pipeline on the same host, and the same steps timed again.",
+            "The chip waits for its input more than it computes.",
+        ),
+        Day(
+            "Scale",
+            f"{SCALE} times the chips with one preemption injected.",
+            f"{SCALE} times the chips give less than half of {SCALE} times the speed, or work is lost.",
+            tuple(_preempt(machine) for machine in rented if machine.route == "compute")[:1],
+        ),
+        Day(
+            "Feed back",
+            "Put measured speed and real quotes into the workload, ask again, decide; keep a way back.",
+            "The verdict and its flips no longer move.",
+            (*_compare(sides), _feedback(sides)),
+        ),
+    )
+
+
+def _rent(machine: Machine, kind: str, what: str) -> Command:
+    side = chips.get(machine.chip_id).family
+    text = f"bash pilot.sh {side}-{what}"
+    more = f" with {machine.smallest_chips} chips" if what == "chip" and machine.smallest_chips > 1 else ""
+    if machine.route == "gke":
+        return Command(
+            text,
+            f"Adds a node pool of {kind}{more} through GKE ({machine.capacity}), scaled up by the first job.",
+            machines.GCLOUD_HELP,
+            machine.remark,
+        )
+    return Command(
+        text,
+        f"Asks Compute Engine for one {kind}{more} ({machine.capacity}), deleted after {MOST_HOURS} hours.",
+        machines.TPU_CREATE if side == "tpu" else machines.FLEX_START,
+        machine.remark,
+    )
+
+
+def _budget_command(rented: tuple[Machine, ...]) -> tuple[Command, ...]:
+    if not rented:
+        return ()
+    return (Command("bash pilot.sh budget", "The alert, before anything is rented.", machines.BUDGETS),)
+
+
+def _preempt(machine: Machine) -> Command:
+    side = chips.get(machine.chip_id).family
+    return Command(
+        f"bash pilot.sh {side}-preempt",
+        "A simulated host maintenance, which ends the instance in the middle of a step.",
+        machines.GCLOUD_HELP,
+    )
+
+
+def _bench(workload: Workload, sides: tuple[str, ...]) -> tuple[Command, ...]:
+    """Return the bare products, in the workload's own precision and shapes where the command knows them."""
+    model = workload.model
+    sweep = model if model in MODELS else "thin" if workload.phase == "inference" else "square"
+    dtype = _DTYPES.get(workload.precision, "bfloat16")
+    return tuple(
+        Command(
+            f"pulsewarp bench --sweep {sweep} --dtype {dtype} --repeats {REPEATS} --out {side}.json",
+            f"The bare products, run on the {side.upper()}.",
+        )
+        for side in sides
+    )
+
+
+def _compare(sides: tuple[str, ...]) -> tuple[Command, ...]:
+    if len(sides) != 2:
+        return ()
+    return (
+        Command("pulsewarp compare gpu.json tpu.json --html ratios.html", "Both files, product by product."),
+    )
+
+
+def _feedback(sides: tuple[str, ...]) -> Command:
+    files = " ".join(f"{side}.json" for side in sides)
+    return Command(
+        f"pulsewarp advise workload.yaml --measured {files} --html report.html",
+        "The same report with your own runs in place of published ones.",
     )
