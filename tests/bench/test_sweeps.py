@@ -23,6 +23,7 @@ import pytest
 from pulsewarp import bench
 from pulsewarp.bench import shapes
 from pulsewarp.bench.live import _bar, _interrupts, _runs, sweeps
+from pulsewarp.bench.live._clock import Interrupted, Repeats
 from pulsewarp.bench.measurement import Measurement, dumps
 from pulsewarp.matmul import Matmul
 
@@ -84,14 +85,17 @@ class InterruptAt:
         return self
 
 
-def swept_with(interrupt: InterruptAt, measured: Asked, path: Path) -> list[Measurement] | None:
+def swept_with(
+    interrupt: InterruptAt, measured: Asked, path: Path, told: list[Measurement]
+) -> list[Measurement] | None:
     """Sweep three products; None when the interrupt got out, as it may before the first one."""
     measured.clear()
+    told.clear()
     path.unlink(missing_ok=True)
     before = sys.gettrace()
     sys.settrace(interrupt)
     try:
-        return bench.sweep([2, 4, 8], progress=lambda _: None, out=path, bar=False)
+        return bench.sweep([2, 4, 8], progress=told.append, out=path, bar=False)
     except KeyboardInterrupt:
         return None
     finally:
@@ -104,9 +108,10 @@ def test_an_interrupt_at_any_line_and_another_soon_after_lose_nothing(
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)  # hundreds of files are written
     handler, path, line, ended = signal.getsignal(signal.SIGINT), tmp_path / "run.json", 0, 0
+    told: list[Measurement] = []
     while True:
         interrupt = InterruptAt(line, again)
-        found = swept_with(interrupt, asked, path)
+        found = swept_with(interrupt, asked, path, told)
         assert signal.getsignal(signal.SIGINT) is handler
         if not interrupt.sent:
             break
@@ -114,6 +119,7 @@ def test_an_interrupt_at_any_line_and_another_soon_after_lose_nothing(
             assert asked == [], f"line {line}: something was measured, and the interrupt took it along"
         else:
             assert sizes_of(found) == [each["m"] for each in asked]
+            assert told == found, f"line {line}: each is told, and once"
             assert not found or path.read_text(encoding="utf-8") == dumps(found)
             ended += len(found) < 3
         line += 1
@@ -128,10 +134,52 @@ def test_the_check_of_every_line_sees_a_sweep_that_loses(
     monkeypatch.setattr(_interrupts.Interrupts, "_answer", lambda *_: signal.default_int_handler(2, None))
     for line in range(500):
         interrupt = InterruptAt(line, 2)
-        found = swept_with(interrupt, asked, tmp_path / "run.json")
+        found = swept_with(interrupt, asked, tmp_path / "run.json", [])
         assert interrupt.sent, "no line was found at which that sweep loses"
         if asked and (found is None or len(found) < len(asked)):
             return
+
+
+def test_the_check_of_every_line_sees_a_sweep_that_does_not_tell(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
+    def forgetful(self: Any, bar: Any, within: Any) -> None:
+        run = self.untold.pop() if self.untold else None
+        with within:
+            if run:
+                self.progress(run)
+
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(_runs.Runs, "_tell", forgetful)
+    told: list[Measurement] = []
+    for line in range(500):
+        interrupt = InterruptAt(line)
+        found = swept_with(interrupt, asked, tmp_path / "run.json", told)
+        assert interrupt.sent, "no line was found at which that sweep does not tell"
+        if found is not None and told != found:
+            return
+
+
+@pytest.mark.parametrize("answer", [None, ValueError("no"), KeyboardInterrupt()])
+def test_a_product_that_an_interrupt_cut_short_is_kept_and_told(
+    answer: BaseException | None, asked: Asked, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure, told = sweeps.time_matmul, []
+
+    def cut_short(m: int, k: int, n: int, **options: Any) -> Measurement:
+        run = measure(m, k, n, **options)
+        return Repeats(run.seconds, None, Interrupted(2) if m == 4 else None).hand_over(run)
+
+    def tell(run: Measurement) -> None:
+        told.append(run)
+        if answer is not None and len(told) == 2:
+            raise answer
+
+    monkeypatch.setattr(sweeps, "time_matmul", cut_short)
+    runs = bench.sweep([2, 4, 8], progress=tell)
+    assert sizes_of(runs) == [2, 4] and told == runs
+    assert said()[-1] == "Interrupted: 2 of 3 products were measured and are kept."
+    assert len(said()) == 1 + isinstance(answer, ValueError)
 
 
 def test_an_interrupt_while_compiling_keeps_the_products_before(

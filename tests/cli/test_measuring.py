@@ -6,6 +6,8 @@ import dataclasses
 import errno
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +87,45 @@ def test_a_folder_that_may_not_be_written_to_is_refused_before_measuring(
     monkeypatch.setattr(os, "access", lambda *_: False)  # the owner of everything may write everywhere
     said = refused(["bench", "--size", "8", "--out", str(tmp_path / "run.json")], capsys)
     assert f"The folder {tmp_path} may not be written to" in said and asked == []
+
+
+STOPPED = """
+import dataclasses, os, signal, sys
+from pulsewarp import bench, cli
+from pulsewarp.bench.live import sweeps
+from pulsewarp.matmul import Matmul
+def measure(m, k, n, **_):
+    if m == 8:
+        os.kill(os.getpid(), signal.SIGINT)
+    return dataclasses.replace(bench.recorded()[0], matmul=Matmul(m, k, n, "fp32"))
+sweeps.time_matmul = measure
+sys.exit(cli.main(["bench", "--size", "2", "4", "8", "16", "--out", sys.argv[1]]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows ends a process that is sent this signal")
+def test_an_interrupted_bench_says_what_it_kept_and_ends_as_interrupted(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    silent = {**os.environ, "PYTHONWARNINGS": "ignore"}  # of other warnings, not of this one
+    words = [sys.executable, "-c", STOPPED, str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, env=silent)
+    sentence = "pulsewarp bench: Interrupted: 2 of 4 products were measured and are kept.\n"
+    assert (done.returncode, done.stderr) == (130, sentence)
+    assert [run.matmul.m for run in bench.load(path, Measurement)] == [2, 4]
+    assert done.stdout.count("Measurement(") == 2 and f"wrote {path}" in done.stdout
+
+
+def test_a_bench_interrupted_in_its_first_product_ends_as_interrupted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweeps, "time_matmul", stop)
+    with pytest.warns(bench.InterruptedWarning, match="0 of 1 product"):
+        assert main(["bench", "--size", "8", "--out", str(tmp_path / "run.json")]) == 130
+    said = capsys.readouterr()
+    assert (said.out, said.err, list(tmp_path.iterdir())) == ("", "", [])
 
 
 def test_bench_takes_a_sweep_by_its_name(asked: list[dict[str, Any]]) -> None:

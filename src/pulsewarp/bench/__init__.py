@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         time_matmul,
         time_sharded,
     )
+    from pulsewarp.bench.live._interrupts import InterruptedWarning
     from pulsewarp.bench.live.ceilings import bandwidth, ceilings
     from pulsewarp.bench.live.energy import energy_of_matmul
     from pulsewarp.bench.measured_ceilings import Ceilings
@@ -61,6 +62,7 @@ __all__ = [
     "Gap",
     "GapPart",
     "Gaps",
+    "InterruptedWarning",
     "Kernel",
     "KernelMeasurement",
     "MeasuredDevice",
@@ -125,6 +127,7 @@ _HOMES = {
         "time_matmul",
         "time_sharded",
     ),
+    "live._interrupts": ("InterruptedWarning",),
     "live.ceilings": ("bandwidth", "ceilings"),
     "live.energy": ("energy_of_matmul",),
     "measured_ceilings": ("Ceilings",),

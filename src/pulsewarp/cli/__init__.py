@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import html
 import json
 import os
@@ -16,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pulsewarp
 from pulsewarp._files import write_text_atomically
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     int
         0 when all is well, 2 for bad input or where nothing could be measured, which is answered by one
-        sentence on stderr, and 130 after an interrupt that left nothing.
+        sentence on stderr, and 130 after an interrupt, with a sentence that says what is kept.
 
     Examples
     --------
@@ -67,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _build_parser().parse_all(arguments)
         prog = options.parser.prog
-        options.run(options)
+        status: int | None = options.run(options)
     except (ValueError, TypeError, OSError, ImportError, RuntimeError, MemoryError) as error:
         sentence = " ".join(_sentence(error).split())
         print(f"{prog}: {sentence}", file=sys.stderr)
@@ -75,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"{prog}: interrupted.", file=sys.stderr)
         return _INTERRUPTED
-    return 0
+    return status or 0
 
 
 def _sentence(error: BaseException) -> str:
@@ -136,13 +135,13 @@ def _browser() -> str:
 # --- bench -------------------------------------------------------------------------------------------------
 
 
-def _bench(options: argparse.Namespace) -> None:
+def _bench(options: argparse.Namespace) -> int:
     from pulsewarp import bench
     from pulsewarp.bench.measurement import dumps
 
     if options.out is not None:
         _check_folder(options.out)  # before minutes of measuring, not after
-    with _warnings_as_sentences(options.parser.prog):
+    with _warnings_as_sentences(options.parser.prog) as warned:
         runs = bench.sweep(
             options.sweep or options.size or options.shape,
             dtype=options.dtype,
@@ -154,11 +153,12 @@ def _bench(options: argparse.Namespace) -> None:
             progress=print,
             out=options.out,
         )
-    if not runs:
+    status = _INTERRUPTED if bench.InterruptedWarning in warned else 0
+    if not runs and not status:
         kept = "" if options.out is None else f", so {options.out} is left as it was"
         raise RuntimeError(f"Nothing was measured{kept}.")
-    if options.out is None:
-        return
+    if options.out is None or not runs:
+        return status
     try:
         print(f"wrote {bench.save(options.out, runs)}")
     except OSError as error:
@@ -166,17 +166,29 @@ def _bench(options: argparse.Namespace) -> None:
         raise OSError(
             f"{options.out} could not be written ({error.strerror or error}); its content stands above."
         ) from error
+    return status
 
 
 @contextlib.contextmanager
-def _warnings_as_sentences(prog: str) -> Iterator[None]:
-    """Let a warning stand on stderr without the file, the line and the code that gave it."""
-    before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *_, **__: f"{prog}: {message}\n"
-    try:
-        yield
-    finally:
-        warnings.formatwarning = before
+def _warnings_as_sentences(prog: str) -> Iterator[list[type[Warning]]]:
+    """Let a warning stand on stderr without the file, line and code that gave it; yield the kinds of them."""
+    from pulsewarp.bench import InterruptedWarning
+
+    kinds: list[type[Warning]] = []
+    write, show = warnings.formatwarning, warnings.showwarning
+
+    def seen(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        kinds.append(category)
+        show(message, category, *where, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InterruptedWarning)  # the status hangs on it
+        warnings.showwarning = cast("Callable[..., None]", seen)
+        warnings.formatwarning = lambda message, *_, **__: f"{prog}: {message}\n"
+        try:
+            yield kinds
+        finally:
+            warnings.formatwarning = write
 
 
 def _shape(words: str) -> tuple[int, int, int]:
@@ -253,34 +265,9 @@ _COMPARISON = """<!doctype html>
 
 
 def _advise(options: argparse.Namespace) -> None:
-    from pulsewarp import guide
+    from pulsewarp.cli import advising
 
-    known: dict[str, Any] = {}
-    if options.workload is not None:
-        known = guide.Workload.load(options.workload).known()
-    for field in dataclasses.fields(guide.Workload):
-        word = getattr(options, f"field_{field.name}")
-        if word is not None:
-            known[field.name] = word if _is_word(field.type) else _number(word)
-    advice = guide.advise(guide.Workload(**known))
-    if options.json:
-        print(json.dumps(advice.to_dict(), indent=1))
-    else:
-        print(advice.summary if options.short else str(advice))
-
-
-def _is_word(annotation: object) -> bool:
-    return "str" in str(annotation)
-
-
-def _number(word: str) -> int | float | str:
-    """Read a number where there is one; the workload refuses what is left, by the field's name."""
-    for kind in (int, float):
-        try:
-            return kind(word)
-        except ValueError:
-            continue
-    return word
+    advising.run(options, _check_folder)
 
 
 # --- export ------------------------------------------------------------------------------------------------
@@ -382,7 +369,7 @@ def _build_parser() -> _Parser:
 
 
 def _add(
-    commands: Any, name: str, run: Callable[[argparse.Namespace], None], about: str, example: str
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int | None], about: str, example: str
 ) -> _Parser:
     parser: _Parser = commands.add_parser(
         name,
@@ -464,31 +451,16 @@ def _add_compare(commands: Any) -> None:
 
 
 def _add_advise(commands: Any) -> None:
-    from pulsewarp import guide
+    from pulsewarp.cli import advising
 
     parser = _add(
         commands,
         "advise",
         _advise,
         "say which chip a workload belongs on, why, and what would change that",
-        "pulsewarp advise --domain llm --phase train --params-b 70 --framework jax",
+        "pulsewarp advise workload.yaml --html report.html",
     )
-    parser.add_argument(
-        "workload", nargs="?", type=Path, metavar="workload.yaml", help="a workload as YAML or JSON"
-    )
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="print everything as JSON")
-    shape.add_argument("--short", action="store_true", help="print the verdict and what decided it")
-    parser.usage = "pulsewarp advise [workload.yaml] [--FIELD VALUE ...] [--json | --short]"
-    fields = parser.add_argument_group("fields", "each may be left out; unknown is an answer")
-    for field in dataclasses.fields(guide.Workload):
-        words = guide.VOCABULARY.get(field.name)
-        fields.add_argument(
-            f"--{field.name.replace('_', '-')}",
-            dest=f"field_{field.name}",
-            metavar="WORD" if words else "TEXT" if _is_word(field.type) else "NUMBER",
-            help=", ".join(words) if words else None,
-        )
+    advising.add_options(parser)
 
 
 def _add_export(commands: Any) -> None:

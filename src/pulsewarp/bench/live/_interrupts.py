@@ -10,6 +10,10 @@ from types import FrameType, TracebackType
 from typing import Any
 
 
+class InterruptedWarning(RuntimeWarning):
+    """An interrupt ended a run of measurements; the sentence says what of it is kept."""
+
+
 class Interrupts:
     """While entered, a Ctrl-C raises KeyboardInterrupt where it is let through, and only the first one does.
 

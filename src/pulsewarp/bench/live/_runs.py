@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import warnings
@@ -13,7 +14,7 @@ from typing import Generic, TypeVar
 from pulsewarp._text import counted
 from pulsewarp.bench.live._bar import Bar
 from pulsewarp.bench.live._clock import Interrupted
-from pulsewarp.bench.live._interrupts import Interrupts
+from pulsewarp.bench.live._interrupts import InterruptedWarning, Interrupts
 from pulsewarp.bench.measurement import Timed, save
 
 R = TypeVar("R", bound=Timed)
@@ -67,10 +68,10 @@ class Runs(Generic[R]):
     target: Path | None = None
     found: list[R] = field(default_factory=list)
     ready: R | None = None  # measured, not yet kept
-    untold: R | None = None  # kept, not yet told
+    untold: list[R] = field(default_factory=list)  # kept, not yet told
     said: list[str] = field(default_factory=list)
+    cut_short: str = ""  # what an interrupt left
     failure: Exception | None = None  # the first; raised where there is nothing to keep
-    stopped: bool = False
     unwritten: OSError | None = None
 
     def make(self, bar: bool | None) -> list[R]:
@@ -97,14 +98,15 @@ class Runs(Generic[R]):
                 if not self._measure(each, interrupts):
                     break
                 bar.step()
-                self._tell(bar, interrupts)
+                self._tell(bar, interrupts.let_through())
             interrupts.check()
         except KeyboardInterrupt as interrupt:
             if isinstance(interrupt, Interrupted):
                 self.ready = interrupt.measurement  # of the repeats that were made
             self._keep()  # it may have come as the measurement was ready
-            self.stopped = True
-            self.said.append(f"Interrupted: {self._kept()} were measured and are kept.")
+            self.cut_short = f"Interrupted: {self._kept()} were measured and are kept."
+            with contextlib.suppress(KeyboardInterrupt):  # of a function that raises it by itself
+                self._tell(bar, contextlib.nullcontext())  # no second interrupt is let through
         bar.close()
 
     def _measure(self, each: Planned[R], interrupts: Interrupts) -> bool:
@@ -127,7 +129,8 @@ class Runs(Generic[R]):
         if self.ready is None:
             return
         self.found.append(self.ready)
-        self.untold, self.ready = self.ready, None
+        self.untold.append(self.ready)
+        self.ready = None
         if self.target is None:
             return
         try:
@@ -137,14 +140,13 @@ class Runs(Generic[R]):
         else:
             self.unwritten = None
 
-    def _tell(self, bar: Bar, interrupts: Interrupts) -> None:
-        """Call the reader's function with a measurement that it has not seen."""
-        run, self.untold = self.untold, None
-        if self.progress is None or run is None:
+    def _tell(self, bar: Bar, within: contextlib.AbstractContextManager[None]) -> None:
+        """Call the reader's function, `within` which it runs, with a measurement that it has not seen."""
+        if self.progress is None or not self.untold:
             return
         try:
-            with interrupts.let_through(), bar.aside():
-                self.progress(run)
+            with within, bar.aside():
+                self.progress(self.untold.pop())
         except Exception as error:
             self.progress = None
             self.said.append(f"progress raised {type(error).__name__}: {error}; it was not called again.")
@@ -154,15 +156,17 @@ class Runs(Generic[R]):
 
     def _say(self) -> None:
         """Warn of all that went otherwise than planned; raise where nothing could be measured."""
-        if self.failure is not None and not self.found and not self.stopped:
+        if self.failure is not None and not self.found and not self.cut_short:
             raise self.failure
         if self.unwritten is not None:
             self.said.append(
                 f"{self.target} could not be written ({self.unwritten.strerror or self.unwritten}); what was "
                 "measured is returned: free some space and write it with bench.save."
             )
-        for sentence in self.said:
-            warnings.warn(" ".join(sentence.split()), RuntimeWarning, stacklevel=5)
+        said = [(sentence, RuntimeWarning) for sentence in self.said]
+        said += [(self.cut_short, InterruptedWarning)] if self.cut_short else []
+        for sentence, kind in said:
+            warnings.warn(" ".join(sentence.split()), kind, stacklevel=5)
 
 
 def told_by(progress: object, measurement: str) -> None:

@@ -108,6 +108,12 @@ def sweep(
     FileNotFoundError, IsADirectoryError
         `out` is in no folder that exists, or is a folder.
 
+    Warns
+    -----
+    RuntimeWarning
+        Of what was left out or could not be written, and of what ended it early: an `InterruptedWarning`,
+        where that was an interrupt.
+
     Examples
     --------
     >>> [run.matmul.m for run in sweep([16, (32, 8, 8)], repeats=2)]
