@@ -339,3 +339,6 @@ def test_few_requests_need_several_chips_only_where_one_does_not_hold_the_weight
     assert rule(Workload(**asked, params_b=39)) is None  # 78 GB in 16 bit
     assert rule(Workload(**asked, params_b=45)) is not None
     assert rule(Workload(**asked, params_b=45, precision="int8")) is None
+    one = {**asked, "batch": "one", "budget": "medium"}
+    assert rule(Workload(**one, params_b=7)) is None and rule(Workload(**one, params_b=45)) is not None
+    assert rule(Workload(**{**one, "budget": "large"}, params_b=45)) is None

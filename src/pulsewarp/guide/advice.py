@@ -219,7 +219,8 @@ def _decide(
     if both:
         return _Decision("neither", both[0].text, findings, _outvoted(both[0], findings), None)
     if blocked["tpu"] and blocked["gpu"]:
-        text = "Something rules out each machine; remove one of the two before choosing."
+        texts = " ".join(blocked[machine][0].text for machine in ("tpu", "gpu"))
+        text = f"Something rules out each machine; remove one of the two before choosing. {texts}"
         return _Decision("neither", text, findings, text, None)
     for machine, other in (("tpu", "gpu"), ("gpu", "tpu")):
         if blocked[machine]:

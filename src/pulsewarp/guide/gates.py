@@ -142,7 +142,7 @@ _CPU_GPU_OR_TPU = (
 _RECOMPILATION = (
     "PyTorch/XLA 2.8 documentation, Troubleshooting recompilations",
     "https://docs.pytorch.org/xla/release/r2.8/perf/recompilation.html",
-    "2025 (release 2.8)",
+    "release 2.8, read 2026-12-01",
 )
 _EDGE_TPU = (
     "Axis developer documentation, ARTPEC-7 (Edge TPU): 8-bit operators, constant sizes, one partition",
@@ -194,7 +194,7 @@ def _fills_the_array(w: Workload) -> bool:
     source=(
         "MuJoCo 3.7 documentation, MJX: the simulator written anew in JAX, for GPUs and TPUs",
         "https://mujoco.readthedocs.io/en/3.7.0/_sources/mjx.rst.txt",
-        "2026 (release 3.7)",
+        "release 3.7, read 2026-12-01",
     ),
     way_round="Move the simulator onto the accelerator (MJX or Brax in JAX, Isaac Lab or MuJoCo Warp in "
     "CUDA), then ask again.",
@@ -234,8 +234,8 @@ _LAUNCHES_SECONDS = 150e-6  # some tens of kernel launches, a few microseconds e
 def too_small(w: Workload) -> str | None:
     """Block both where a CPU has done the step before kernels have been launched."""
     params_b, items = _params_b(w), w.batch_size or _ITEMS.get(w.batch)
-    if params_b is None or items is None:
-        return None
+    if params_b is None or items is None or w.location == "edge_device":
+        return None  # on a device it is power that counts
     per_weight = 2 if w.phase == "inference" else 6  # FLOPs an item; a backward pass costs twice the forward
     uses = 1 if w.domain in _USED_ONCE else _USES
     flops = per_weight * params_b * 1e9 * items * uses
@@ -299,13 +299,15 @@ def too_few_requests(w: Workload) -> str | None:
     """Block both where few requests leave chips idle that are paid by the hour."""
     thrifty = w.budget in ("free", "small", "academic", "cost_driven")
     waits = w.latency in ("none", "relaxed", "interactive")
-    if not (w.phase == "inference" and thrifty and waits and w.location in _RENTED):
+    few = w.batch == "one" or (w.batch == "small" and thrifty)
+    if not (w.phase == "inference" and few and waits and w.location in _RENTED):
         return None
-    if w.batch == "one":
+    if w.batch == "one" and thrifty:
         return "One request at a time leaves a chip idle that is paid by the hour."
     weights = (_params_b(w) or 0) * 1e9 * matmul.BYTES.get(w.precision, 2)
     one_chip = chips.get(_ONE_CHIP).memory_bytes
-    if w.batch == "small" and one_chip is not None and weights > one_chip:
+    counts_money = thrifty or w.budget == "medium"
+    if counts_money and one_chip is not None and weights > one_chip:
         return (
             f"{weights / 1e9:.0f} GB of weights need several chips, and few requests at a time leave them "
             "idle."
@@ -380,7 +382,7 @@ def gather_and_scatter(w: Workload) -> str | None:
     source=(
         "PyTorch/XLA 2.8 documentation, Op lowering guide: what is not lowered runs on the CPU",
         "https://docs.pytorch.org/xla/release/r2.8/contribute/op_lowering.html",
-        "2025 (release 2.8)",
+        "release 2.8, read 2026-12-01",
     ),
     way_round="Move those operations into preprocessing, or rewrite them from operations that XLA lowers.",
     way_round_cost="a rewrite of the operations",
@@ -418,7 +420,8 @@ def changing_shapes_in_pytorch(w: Workload) -> str | None:
     ),
     way_round="Use the model's JAX trainer, or try torch_tpu on your own model in a pilot.",
     way_round_cost="a port to JAX, or the risk of a beta",
-    contested="runs that already work on torch_xla keep working",
+    contested="runs that already work on torch_xla keep working; its README has pointed to the native way "
+    "since 2025-10 (RFC 9684)",
     holds_until="torch_tpu leaves beta and takes this code over",
 )
 def pytorch_xla_superseded(w: Workload) -> str | None:
@@ -433,7 +436,7 @@ def pytorch_xla_superseded(w: Workload) -> str | None:
     source=(
         "bitsandbytes 0.50.2 documentation, installation: NVIDIA, AMD and Intel GPUs, Apple, Gaudi, CPUs",
         "https://huggingface.co/docs/bitsandbytes/v0.50.2/en/installation.md",
-        "2026 (release 0.50.2)",
+        "release 0.50.2, read 2026-12-01",
     ),
     way_round="Tune adapters over bf16 or int8 weights in JAX (Tunix, MaxText) on a slice that holds them.",
     way_round_cost="another library, and up to four times the memory for the weights",
@@ -514,7 +517,8 @@ def capacity_by_a_date(w: Workload) -> str | None:
     way_round="Port to JAX, or try torch_tpu 0.2.0 (beta, 2026-10) on your own model; give port_weeks and "
     "usd_per_engineer_week with tokens_b and the guide counts the port instead.",
     way_round_cost="weeks of port",
-    contested="torch_tpu is in beta since 2026-10, and Transformers 5.22 lists TPUs through it",
+    contested="torch_tpu is in beta since 2026-10; Google's page PyTorch on Cloud TPU (read 2026-12-01) "
+    "names Hugging Face, TorchTitan, TorchRec, vLLM and SGLang on it",
     holds_until="torch_tpu leaves beta",
 )
 def pytorch_port(w: Workload) -> str | None:
@@ -612,10 +616,11 @@ def rendering(w: Workload) -> str | None:
         "vLLM on TPU (tpu-inference), support matrix: FP4 and INT4 untested",
         "https://github.com/vllm-project/tpu-inference/blob/5c1bf4d3920ccd68c30ac41fb6af6a817fc31ba8/"
         "support_matrices/nightly/v7x/flax_nnx/quantization_support_matrix.csv",
-        "2026",
+        "undated, read 2026-12-01",
     ),
     way_round="Serve in bf16 or int8, or wait for a TPU with 4-bit floating point.",
     way_round_cost="two to four times the memory for the weights",
+    contested="vllm-torchtpu names MXFP4 products written in Pallas (2026): they save memory, not arithmetic",
     holds_until="a TPU that can be rented publishes an fp4 peak",
     shown_in=Shown("02b_a_whole_tpu", "Numbers as the hardware has them"),
 )
@@ -634,7 +639,7 @@ def four_bit_floats(w: Workload) -> str | None:
     source=(
         "vLLM 0.11.2 documentation, quantisation: AWQ, GPTQ and bitsandbytes on GPUs, not on Google TPUs",
         "https://docs.vllm.ai/en/v0.11.2/features/quantization/",
-        "2025-11",
+        "release 0.11.2, read 2026-12-01",
     ),
     way_round="Serve int8 (W8A8), which the same table lists for TPUs, or quantise in JAX.",
     way_round_cost="twice the memory for the weights",
@@ -653,7 +658,7 @@ def four_bit_weights(w: Workload) -> str | None:
     source=(
         "JAX, discussion 42116: a Pallas kernel on TPU v5e 411 times as fast as jax.lax.associative_scan",
         "https://github.com/jax-ml/jax/discussions/42116",
-        "2026",
+        "undated, read 2026-12-01",
     ),
     way_round="Take the chunked form made of matrix products (as Mamba-2 has), or write a Pallas kernel.",
     way_round_cost="another layer, or an expert's weeks",
