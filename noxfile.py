@@ -36,6 +36,8 @@ NEWEST, *_, OLDEST = [*PYTHONS, *PYTHONS]  # the same one twice where only one i
 nox.options.sessions = ["lint", "types", f"unit-{NEWEST}", "newest", "colab", "floors"]
 # nox and uv look interpreters up by version on PATH: the ones that start come first there.
 os.environ["PATH"] = os.pathsep.join([*(str(Path(p).parent) for p in PYTHONS.values()), os.environ["PATH"]])
+# Reading nbval's own dependencies takes every process of pytest seconds; only notebooks' own run needs them.
+PYTEST = ["pytest", "-p", "no:nbval", "-n", "2"]
 FAST = ["-m", "not browser and not lab and not bench"]
 # What tries one rule of whole numbers on very many cases hangs on no version of NumPy: it runs once, with the
 # newest of everything.
@@ -72,8 +74,8 @@ def read(session: nox.Session, *scenes: str, marked: str = "") -> None:
     nbval(session)
     browser(session)
     # Tests that look at one visit of an application name it as their group; lessons are spread.
-    session.run("pytest", "-n", "2", "--dist", "loadgroup", "-m", marked, "tests/hosts")
-    session.run("pytest", "-n", "2", "--dist", "worksteal", *scenes)
+    session.run(*PYTEST, "--dist", "loadgroup", "-m", marked, "tests/hosts")
+    session.run(*PYTEST, "--dist", "worksteal", *scenes)
 
 
 @nox.session(python=NEWEST)
@@ -100,7 +102,7 @@ def unit(session: nox.Session) -> None:
     """Unit and reference tests and doctests on one Python, newest of everything."""
     say(session)
     session.install("-e", ".[lab]", *group("test"), *group("check"))
-    session.run("pytest", "-n", "2", *FAST, "--doctest-modules", "tests", "src", *session.posargs)
+    session.run(*PYTEST, *FAST, "--doctest-modules", "tests", "src", *session.posargs)
 
 
 @nox.session(python=NEWEST)
@@ -128,7 +130,7 @@ def floors(session: nox.Session) -> None:
     say(session)
     session.install("--resolution", "lowest-direct", "-e", ".[jax]")
     session.install(*group("test"))
-    session.run("pytest", "-n", "2", *BRIEF, "tests", env={"PULSEWARP_BEARTYPE": "1"})
+    session.run(*PYTEST, *BRIEF, "tests", env={"PULSEWARP_BEARTYPE": "1"})
 
 
 @nox.session(python=NEWEST)
