@@ -578,7 +578,8 @@ def post_training_library(w: Workload) -> str | None:
 )
 def some_custom_kernels(w: Workload) -> str | None:
     """Speak for a GPU where some operations are custom ones, in a language not named."""
-    if w.custom_kernels == "some":
+    # In JAX they are compositions that XLA compiles, or Pallas.
+    if w.custom_kernels == "some" and w.framework != "jax":
         return "Some operations are custom ones: such kernels exist for GPUs first."
     return None
 
