@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 from importlib import resources
-from typing import Any
 
 from pulsewarp import chips
 from pulsewarp._checks import names_keywords
@@ -45,14 +44,7 @@ def legal(chip_id: str) -> tuple[int, ...]:
     >>> legal("h100_sxm")[:6]
     (1, 2, 4, 8, 16, 24)
     """
-    chip = chips.get(chip_id)
-    listed = _data()["slices"].get(chip.id)
-    if listed is not None:
-        return _slices(tuple(listed["chips"]), listed.get("most"))
-    if chip.family != "gpu":
-        return ()
-    node = _node(chip.id)
-    return _nodes(tuple(node["parts"]), node["whole"])
+    return _listed(chips.get(chip_id).id)[0]
 
 
 @names_keywords
@@ -74,29 +66,21 @@ def source(chip_id: str) -> Source | None:
     >>> source("tpu_v6e").address
     'https://docs.cloud.google.com/tpu/docs/v6e'
     """
-    if not legal(chip_id):
-        return None
-    listed = _data()["slices"].get(chip_id) or _node(chip_id)
-    return Source(listed["source"], **_data()["sources"][listed["source"]])
+    return _listed(chips.get(chip_id).id)[1]
 
 
 @functools.cache
-def _data() -> Any:
+def _listed(chip_id: str) -> tuple[tuple[int, ...], Source | None]:
     file = resources.files("pulsewarp.guide") / "data" / "slices.json"
-    return json.loads(file.read_text(encoding="utf-8"))
-
-
-def _node(chip_id: str) -> Any:
-    nodes = _data()["nodes"]
-    return nodes.get(chip_id, nodes["any"])
-
-
-@functools.cache
-def _slices(single: tuple[int, ...], most: int | None) -> tuple[int, ...]:
-    largest = single[-1]
-    return single + tuple(range(2 * largest, (most or _SLICES * largest) + 1, largest))
-
-
-@functools.cache
-def _nodes(parts: tuple[int, ...], whole: int) -> tuple[int, ...]:
-    return parts + tuple(range(whole, _NODES * whole + 1, whole))
+    data = json.loads(file.read_text(encoding="utf-8"))
+    row = data["slices"].get(chip_id)
+    if row is not None:
+        single = tuple(row["chips"])
+        most = row.get("most", _SLICES * single[-1])
+        counts = single + tuple(range(2 * single[-1], most + 1, single[-1]))
+    elif chips.get(chip_id).family == "gpu":
+        row = data["nodes"].get(chip_id, data["nodes"]["any"])
+        counts = tuple(row["parts"]) + tuple(range(row["whole"], _NODES * row["whole"] + 1, row["whole"]))
+    else:
+        return (), None
+    return counts, Source(row["source"], **data["sources"][row["source"]])

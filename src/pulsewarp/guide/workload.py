@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pulsewarp import chips
 from pulsewarp._checks import choice, instance, known_keywords, positive_number, whole_number
@@ -52,18 +53,49 @@ VOCABULARY: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-# The largest value that still makes sense in the unit asked for; beyond it the unit was mistaken.
-_MOST: Mapping[str, tuple[float, str]] = MappingProxyType(
+
+class _Limits(NamedTuple):
+    """Between which values a number makes sense in its unit; beyond them the unit was mistaken."""
+
+    most: float
+    unit: str
+    least: float | None = None  # None: anything above 0
+
+
+_BILLIONS = "It is in billions: write"
+_AN_HOUR = "It is the price of one chip for one hour, in US dollars."
+_SHARE_OFF = "It is the share taken off the on-demand price: write 0.3 for 30 %."
+_WEEKS_AWAY = "It is how many weeks quota, a contract or delivery takes."
+_NUMBERS: Mapping[str, _Limits] = MappingProxyType(
     {
-        "params_b": (100_000, "It is in billions: write 7 for a model of 7e9 parameters."),
-        "active_params_b": (100_000, "It is in billions: write 37 for 37e9 active parameters."),
-        "tokens_b": (10_000_000, "It is in billions: write 15000 for 15e12 tokens."),
-        "usd_per_gpu_hour": (10_000, "It is the price of one chip for one hour, in US dollars."),
-        "usd_per_tpu_hour": (10_000, "It is the price of one chip for one hour, in US dollars."),
-        "port_weeks": (5_000, "It is in weeks of one engineer."),
-        "usd_per_engineer_week": (1_000_000, "It is the cost of one engineer for one week, in US dollars."),
+        "params_b": _Limits(100_000, f"{_BILLIONS} 7 for a model of 7e9 parameters."),
+        "active_params_b": _Limits(100_000, f"{_BILLIONS} 37 for 37e9 active parameters."),
+        "tokens_b": _Limits(10_000_000, f"{_BILLIONS} 15000 for 15e12 tokens."),
+        "served_tokens_b": _Limits(1e9, f"{_BILLIONS} 2 for 2e9 output tokens of the whole deployment."),
+        "token_ms": _Limits(60_000, "It is the longest time between two tokens of one answer, milliseconds."),
+        "usd_per_gpu_hour": _Limits(10_000, _AN_HOUR),
+        "usd_per_tpu_hour": _Limits(10_000, _AN_HOUR),
+        "host_usd_per_chip_hour": _Limits(
+            1_000, "It is what the host beside one chip costs for one hour, in US dollars.", 0
+        ),
+        "gpu_discount": _Limits(0.99, _SHARE_OFF, 0),
+        "tpu_discount": _Limits(0.99, _SHARE_OFF, 0),
+        "gpu_lead_weeks": _Limits(520, _WEEKS_AWAY, 0),
+        "tpu_lead_weeks": _Limits(520, _WEEKS_AWAY, 0),
+        "goodput": _Limits(1, "It is the share of paid hours that make progress: write 0.9 for 90 %."),
+        "pue": _Limits(5, "It is the power of the whole building over that of its computers, 1.1 to 2.", 1),
+        "egress_tb": _Limits(
+            1e6, "It is in terabytes (1e12 bytes) to be moved to reach the other machine.", 0
+        ),
+        "usd_per_egress_gb": _Limits(100, "It is the price of moving one gigabyte out, in US dollars.", 0),
+        "port_weeks": _Limits(5_000, "It is in weeks of one engineer.", 0),
+        "leave_weeks": _Limits(5_000, "It is in weeks of one engineer, for going back.", 0),
+        "usd_per_engineer_week": _Limits(
+            1_000_000, "It is the cost of one engineer for one week, in US dollars."
+        ),
     }
 )
+_COMMITMENTS = (0, 1, 3)  # years that clouds sell at a discount; 0 is on demand
 _WHOLE: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "layers": (1, 100_000),
@@ -79,6 +111,7 @@ _WHOLE: Mapping[str, tuple[int, int]] = MappingProxyType(
         "output_len": (1, 100_000_000),
         "batch_size": (1, 100_000_000),
         "global_batch": (1, 1_000_000_000),
+        "commitment_years": (0, 3),
     }
 )
 
@@ -123,10 +156,28 @@ non_matrix_kind, location, budget, team_skill, latency : str
         Catalogue ids that restrict the comparison to one chip on that side.
     usd_per_gpu_hour, usd_per_tpu_hour : float, optional
         Your own quote, US dollars for one chip and hour; needs `gpu_chip` or `tpu_chip`.
-    port_weeks : float, optional
-        Weeks of one engineer that bringing the code to a TPU would take.
+    gpu_discount, tpu_discount : float, optional
+        Share taken off on-demand prices, 0.3 for 30 %.
+    commitment_years : int, optional
+        Years committed to: 0, 1 or 3.
+    host_usd_per_chip_hour : float, optional
+        What the host beside one chip costs an hour where the price leaves it out, US dollars.
+    goodput : float, optional
+        Share of paid hours that make progress, at most 1.
+    gpu_lead_weeks, tpu_lead_weeks : float, optional
+        Weeks until the machine is there: quota, contract, delivery.
+    port_weeks, leave_weeks : float, optional
+        Weeks of one engineer that bringing the code to a TPU, and going back, would take.
     usd_per_engineer_week : float, optional
         What one such week costs, US dollars.
+    egress_tb, usd_per_egress_gb : float, optional
+        Terabytes to be moved to reach the other machine, and the price of moving one gigabyte, US dollars.
+    pue : float, optional
+        Power of the whole building over that of its computers.
+    token_ms : float, optional
+        Longest time between two tokens of one answer, milliseconds.
+    served_tokens_b : float, optional
+        Output tokens of the whole deployment, in billions (1e9).
 
     Raises
     ------
@@ -183,17 +234,30 @@ several, custom, any. Did you mean 'jax'?
     tpu_chip: str | None = None
     usd_per_gpu_hour: float | None = None
     usd_per_tpu_hour: float | None = None
+    gpu_discount: float | None = None
+    tpu_discount: float | None = None
+    commitment_years: int | None = None
+    host_usd_per_chip_hour: float | None = None
+    goodput: float | None = None
+    gpu_lead_weeks: float | None = None
+    tpu_lead_weeks: float | None = None
     port_weeks: float | None = None
+    leave_weeks: float | None = None
     usd_per_engineer_week: float | None = None
+    egress_tb: float | None = None
+    usd_per_egress_gb: float | None = None
+    pue: float | None = None
+    token_ms: float | None = None
+    served_tokens_b: float | None = None
     date: str | None = None
 
     def __init__(self, **given: Any) -> None:
         known_keywords("Workload", given, _NAMES)
-        for field in fields(self):
-            value = given.get(field.name)
-            object.__setattr__(
-                self, field.name, field.default if value is None else _checked(field.name, value)
-            )
+        self._set({**dict.fromkeys(_NAMES), **given})
+
+    def _set(self, given: Mapping[str, Any]) -> None:
+        for name, value in given.items():
+            object.__setattr__(self, name, _DEFAULTS[name] if value is None else _checked(name, value))
         _refuse_contradictions(self)
 
     def __repr__(self) -> str:
@@ -207,11 +271,7 @@ several, custom, any. Did you mean 'jax'?
         >>> Workload(phase="train", chips=8).known()
         {'phase': 'train', 'chips': 8}
         """
-        return {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        }
+        return {name: value for name, value in vars(self).items() if value != _DEFAULTS[name]}
 
     def change(self, **fields_to_change: Any) -> Workload:
         """Return a copy with some fields changed.
@@ -222,7 +282,9 @@ several, custom, any. Did you mean 'jax'?
         Workload(phase='train', chips=16)
         """
         known_keywords("Workload.change", fields_to_change, _NAMES)
-        return Workload(**{**self.known(), **fields_to_change})
+        changed = copy.copy(self)  # what is not changed was checked when it was given
+        changed._set(fields_to_change)
+        return changed
 
     def to_dict(self) -> dict[str, Any]:
         """Return the known fields with their form, ready for JSON.
@@ -300,7 +362,8 @@ def checked(workload: Workload) -> Workload:
     return instance("workload", workload, Workload, "write Workload.from_dict(...) for a dictionary")
 
 
-_NAMES = tuple(field.name for field in fields(Workload))
+_DEFAULTS = {field.name: field.default for field in fields(Workload)}
+_NAMES = tuple(_DEFAULTS)
 # Editors and help() read this; the constructor itself takes **given so that a typo can be answered
 # with the nearest valid name instead of Python's own sentence.
 Workload.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -323,7 +386,7 @@ def _saying_where(path: str | os.PathLike[str], line: int | None) -> Iterator[No
 
 def _from_text(name: str, word: str | None) -> Any:
     """Return the number that a YAML file's text is, in a field that takes numbers; otherwise the text."""
-    if word is not None and (name in _WHOLE or name in _MOST):
+    if word is not None and (name in _WHOLE or name in _NUMBERS):
         for kind in (int, float):
             with contextlib.suppress(ValueError):
                 return kind(word)
@@ -337,11 +400,13 @@ def _checked(name: str, value: Any) -> Any:
         least, most = _WHOLE[name]
         whole = int(value) if isinstance(value, float) and value.is_integer() else value
         return whole_number(name, whole, least=least, most=most)
-    if name in _MOST:
-        number = positive_number(name, value, zero=name == "port_weeks")
-        most_sensible, unit = _MOST[name]
-        if number > most_sensible:
-            raise ValueError(f"{name} is {value!r}, more than {most_sensible:g}. {unit}")
+    if name in _NUMBERS:
+        limits = _NUMBERS[name]
+        number = positive_number(name, value, zero=limits.least is not None)
+        if number > limits.most:
+            raise ValueError(f"{name} is {value!r}, more than {limits.most:g}. {limits.unit}")
+        if limits.least is not None and number < limits.least:
+            raise ValueError(f"{name} is {value!r}, less than {limits.least:g}. {limits.unit}")
         return number
     if name == "model":
         return choice(name, value, [card.id for card in model_card.cards()])
@@ -367,6 +432,16 @@ def _refuse_contradictions(workload: Workload) -> None:
         raise ValueError(
             "tokens_b counts training tokens, but phase is 'inference': leave it out, "
             "or use phase='train_and_inference'."
+        )
+    if workload.phase == "train" and workload.served_tokens_b is not None:
+        raise ValueError(
+            "served_tokens_b counts output tokens of a deployment, but phase is 'train': leave it out, "
+            "or use phase='train_and_inference'."
+        )
+    years = workload.commitment_years
+    if years is not None and years not in _COMMITMENTS:
+        raise ValueError(
+            f"commitment_years is {years}, but commitments of 1 or 3 years are sold; write 0 for on demand."
         )
     output, context = workload.output_len, workload.seq_len
     if output is not None and context is not None and output > context:
