@@ -633,6 +633,7 @@ KEYWORDS: list[tuple[str, Callable[..., object], str]] = [
     ("price", guide.compare, "prices"),
     ("n_chip", guide.estimate_training, "n_chips"),
     ("chipid", guide.fit_memory, "chip_id"),
+    ("contxt", guide.serve, "context"),
     ("domian", guide.Workload, "domain"),
     ("domian", guide.Workload().change, "domain"),
     ("trce", ledger.systolic, "trace"),

@@ -317,6 +317,7 @@ def results() -> dict[str, object]:
         "gate": guide.GATES[0],
         "memory": guide.fit_memory(workload, "h100_sxm"),
         "training": guide.estimate_training(params_b=7, chip="h100_sxm"),
+        "serving": guide.serve(guide.models.card("llama-3.1-8b"), "h100_sxm"),
         "question": question,
         "exercise": exercise,
         "kernel exercise": lesson.kernel_exercise(
