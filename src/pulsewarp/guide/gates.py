@@ -40,7 +40,7 @@ class Shown:
         return f"{self.notebook}, {self.section!r}" + (f" ({self.scene})" if self.scene else "")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)  # one of a kind; each question looks up what all of them said
 class Gate:
     """A rule with its evidence.
 
@@ -172,6 +172,8 @@ def _bucketed_by_an_engine(w: Workload) -> bool:
 
 
 def _params_b(w: Workload) -> float | None:
+    if w.model is None:
+        return w.params_b
     shape = models.shape_of(w)
     return None if shape is None else shape.params_b
 
