@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +10,14 @@ from typing import Any
 import pulsewarp
 from pulsewarp import chips
 from pulsewarp._checks import names_keywords
+from pulsewarp.bench.measurement import Timed
 from pulsewarp.chips import Source
 from pulsewarp.guide import gates as _gates
 from pulsewarp.guide.band import Band, short
-from pulsewarp.guide.costs import ChipEstimate, Comparison, compare, price_rows
+from pulsewarp.guide.break_even import BreakEven, PriceRange, break_even, price_line
+from pulsewarp.guide.costs import ChipEstimate, Comparison, compare_checked, price_rows
+from pulsewarp.guide.inputs import COST_FIELDS, CostInput, cost_inputs
+from pulsewarp.guide.measured import Evidence, OwnRun, evidence, measured_rows
 from pulsewarp.guide.pilot import Pilot, plan_pilot
 from pulsewarp.guide.workload import VOCABULARY, Workload, checked
 
@@ -41,6 +46,10 @@ class Reason:
         Title, address and date; None where the reason is a formula over the reader's own inputs.
     way_round, way_round_cost, contested : str
         How one gets past it, at what cost, and what speaks against the evidence.
+    holds_until : str
+        What would end it, where it is about today's software or offers.
+    shown_in : Shown or None
+        The lesson, and in it the scene, that shows the mechanism.
     """
 
     kind: str
@@ -51,6 +60,8 @@ class Reason:
     way_round: str = ""
     way_round_cost: str = ""
     contested: str = ""
+    holds_until: str = ""
+    shown_in: _gates.Shown | None = None
 
     def __repr__(self) -> str:
         return f"Reason({self.kind!r}, {self.name!r}, for={self.machine!r}, {self.text!r})"
@@ -95,8 +106,16 @@ class Advice:
         In the order of `SEVERITY`.
     estimates : tuple of ChipEstimate
         Memory, speed, cost and energy for each chip compared.
-    cost_ratio : Band or None
-        Cost on TPUs over cost on GPUs.
+    cost : Comparison
+        What a side costs, in which unit, or why that is not known.
+    inputs : tuple of CostInput
+        What the costs depend on beside speed and price, given or by default, each with its source.
+    measured : tuple of Evidence
+        What was made of the reader's own measurements.
+    price_line : tuple of PriceRange
+        The verdict over the factor on every GPU price, from 0 to infinity.
+    break_even : BreakEven
+        Where both sides cost the same.
     flips : tuple of Flip
         One for each input field and each verdict it can lead to.
     pilot : Pilot
@@ -112,11 +131,20 @@ class Advice:
     summary: str
     reasons: tuple[Reason, ...]
     estimates: tuple[ChipEstimate, ...]
-    cost_ratio: Band | None
+    cost: Comparison
+    inputs: tuple[CostInput, ...]
+    measured: tuple[Evidence, ...]
+    price_line: tuple[PriceRange, ...]
+    break_even: BreakEven
     flips: tuple[Flip, ...]
     pilot: Pilot
     as_of: str
     version: str
+
+    @property
+    def cost_ratio(self) -> Band | None:
+        """Cost on TPUs over cost on GPUs."""
+        return self.cost.ratio
 
     def __repr__(self) -> str:
         return f"Advice(verdict={self.verdict!r}, reasons={len(self.reasons)}, flips={len(self.flips)})"
@@ -153,14 +181,19 @@ class _Decision:
 
 
 @names_keywords
-def advise(workload: Workload, *, prices: Iterable[chips.Price] | None = None) -> Advice:
+def advise(
+    workload: Workload,
+    *,
+    prices: Iterable[chips.Price] | None = None,
+    measured: Iterable[Timed | OwnRun] = (),
+) -> Advice:
     """Say whether a workload belongs on GPUs, on TPUs, on either or on neither, and why.
 
     Gates come first: what blocks both machines makes it neither, what blocks one leaves the other, and no
     saving outvotes that. Where nothing blocks, what speaks for one side decides unless cost or another
     reason contradicts it; then, and where nothing speaks, the cost ratio decides if its whole 80 % band lies
-    on one side of 1, and otherwise it is "either": a pilot settles it. Not modelled: what
-    `Workload` cannot say, and serving costs.
+    on one side of 1, and otherwise it is "either": a pilot settles it. Not modelled: what `Workload` cannot
+    say.
 
     Parameters
     ----------
@@ -168,16 +201,18 @@ def advise(workload: Workload, *, prices: Iterable[chips.Price] | None = None) -
         What is to run.
     prices : iterable of chips.Price, optional
         Used in place of the catalogue's rows.
+    measured : iterable of bench measurements or OwnRun, optional
+        The reader's own, which pull the estimates of the chips that they ran on and narrow their bands.
 
     Returns
     -------
     Advice
-        With the verdict, ordered reasons, estimates, flips and a pilot.
+        With the verdict, ordered reasons, estimates, flips, a price line and a pilot.
 
     Raises
     ------
     TypeError
-        When `workload` is not a Workload.
+        When `workload` is not a Workload, `prices` holds anything but prices, or `measured` anything else.
 
     Examples
     --------
@@ -188,17 +223,29 @@ def advise(workload: Workload, *, prices: Iterable[chips.Price] | None = None) -
     >>> print(advice.reasons[0].text)
     The work depends on Triton kernels, which no TPU runs.
     """
-    rows = price_rows(prices)
-    decision = _decide(checked(workload), rows)
-    comparison = compare(workload, rows)
-    flips = tuple(_flips(workload, decision, comparison, rows))
+    rows, own = price_rows(prices), measured_rows(measured)
+    facts = evidence(own, checked(workload).phase)
+    ask = functools.partial(_decide, rows=rows, measured=own)
+    decision = ask(workload)
+    comparison = compare_checked(workload, rows, facts)
+    flips = tuple(_flips(workload, decision, comparison, ask))
+    breaks = break_even(workload, comparison)
+
+    def at(factor: float) -> tuple[str, str]:
+        there = ask(workload, gpu_price_factor=factor)
+        return there.verdict, there.because
+
     return Advice(
         workload=workload,
         verdict=decision.verdict,
         summary=_summary(decision),
         reasons=tuple(_reasons(workload, decision, comparison, flips)),
         estimates=comparison.estimates,
-        cost_ratio=comparison.ratio,
+        cost=comparison,
+        inputs=cost_inputs(workload),
+        measured=facts,
+        price_line=price_line(decision.comparison, at),
+        break_even=breaks,
         flips=flips,
         pilot=plan_pilot(workload, decision.verdict, comparison),
         as_of=max(chip.as_of for chip in chips.catalogue()),
@@ -210,7 +257,11 @@ def advise(workload: Workload, *, prices: Iterable[chips.Price] | None = None) -
 
 
 def _decide(
-    workload: Workload, rows: tuple[chips.Price, ...] | None, *, gpu_price_factor: float = 1.0
+    workload: Workload,
+    rows: tuple[chips.Price, ...] | None,
+    measured: tuple[Timed | OwnRun, ...] = (),
+    *,
+    gpu_price_factor: float = 1.0,
 ) -> _Decision:
     findings = _gates.check(workload, _gates.GATES)
     both = [f for f in findings if len(f.gate.blocks) == 2]
@@ -226,7 +277,8 @@ def _decide(
         if blocked[machine]:
             first = blocked[machine][0]
             return _Decision(other, first.text, findings, _outvoted(first, findings), None)
-    comparison = compare(workload, rows, gpu_price_factor=gpu_price_factor)
+    facts = evidence(measured, workload.phase) if measured else ()
+    comparison = compare_checked(workload, rows, facts, gpu_price_factor)
     cheaper = _cheaper(comparison)
     sides = [machine for machine in ("gpu", "tpu") if speaks[machine]]
     if len(sides) == 1:
@@ -322,33 +374,65 @@ def _reasons(
 
 def _number_reasons(workload: Workload, comparison: Comparison) -> Iterator[Reason]:
     if comparison.ratio is not None:
-        quoted = None not in (workload.usd_per_gpu_hour, workload.usd_per_tpu_hour)
-        yield Reason(
-            "cost",
-            "cost_ratio",
-            _cheaper(comparison) or "",
-            f"{_ratio_text(comparison)} {comparison.unit}: TPU {comparison.tpu}, GPU {comparison.gpu}.",
-            _price_source(comparison),
-            way_round=""
-            if quoted
-            else "Give your own quotes: gpu_chip with usd_per_gpu_hour, tpu_chip with usd_per_tpu_hour.",
-            contested="efficiency is fitted on published runs, which are tuned ones"
-            + ("" if quoted else "; published prices of one chip differ several times over"),
-        )
-    serves = workload.phase == "inference"
+        yield _cost_reason(workload, comparison)
+    yield from _memory_reason(workload, comparison)
+    yield from _serving_reasons(comparison)
+    yield from _energy_reason(workload, comparison)
+
+
+def _cost_reason(workload: Workload, comparison: Comparison) -> Reason:
+    quoted = None not in (workload.usd_per_gpu_hour, workload.usd_per_tpu_hour)
+    own = [text for estimate in comparison.estimates for text in estimate.measured]
+    return Reason(
+        "cost",
+        "cost_ratio",
+        _cheaper(comparison) or "",
+        f"{_ratio_text(comparison)} {comparison.unit}: TPU {comparison.tpu}, GPU {comparison.gpu}."
+        + (f" {' '.join(own)}" if own else ""),
+        _price_source(comparison),
+        way_round=""
+        if quoted
+        else "Give your own quotes: gpu_chip with usd_per_gpu_hour, tpu_chip with usd_per_tpu_hour.",
+        contested="efficiency is fitted on published runs, which are tuned ones"
+        + ("" if quoted else "; published prices of one chip differ several times over"),
+        shown_in=_gates.Shown("04_measure_it", "Name the gap"),
+    )
+
+
+def _memory_reason(workload: Workload, comparison: Comparison) -> Iterator[Reason]:
     counts = [(e.name, e.memory) for e in comparison.estimates if e.memory is not None]
     if counts:
-        state = "weights" if serves else "weights, gradients and optimiser state"
         smallest = ", ".join(f"{memory.chips} {name}" for name, memory in counts)
         few = [name for name, memory in counts if workload.chips and workload.chips < memory.chips]
+        first = counts[0][1]
         yield Reason(
             "fit",
             "memory",
             "",
-            f"{short(counts[0][1].bytes_needed / 1e9)} GB of {state} need at least: {smallest}. "
-            f"{'KV cache comes' if serves else 'Activations come'} on top."
+            f"{short(first.bytes_needed / 1e9)} GB ({', '.join(part.name for part in first.parts)}) need at "
+            f"least: {smallest}."
             + (f" Your {workload.chips} are too few of: {', '.join(few)}." if few else ""),
+            contested=" ".join(first.remarks),
+            shown_in=_gates.Shown("04b_more_than_one", "Three ways to cut"),
         )
+
+
+def _serving_reasons(comparison: Comparison) -> Iterator[Reason]:
+    served = [(e.usd, e.point, e) for e in comparison.estimates if e.usd is not None and e.point is not None]
+    for family in ("tpu", "gpu"):
+        side = [row for row in served if row[2].family == family]
+        if side:
+            usd, point, cheapest = min(side, key=lambda row: row[0].value)
+            yield Reason(
+                "time",
+                "serving",
+                "",
+                f"Cheapest {family.upper()}: {cheapest.n_chips} {cheapest.name} at batch {point.batch:,}, "
+                f"{point.step_seconds * 1e3} ms a token, limited by {point.limited_by}; "
+                f"{usd} US dollars a million output tokens.",
+                contested="serving factors are fitted on few published runs",
+                shown_in=_gates.Shown("01_why_matmul", "A roof over every chip"),
+            )
     floors = [(e.decode_floor_seconds, e) for e in comparison.estimates if e.decode_floor_seconds is not None]
     if floors:
         seconds, fastest = min(floors, key=lambda pair: pair[0])
@@ -359,20 +443,35 @@ def _number_reasons(workload: Workload, comparison: Comparison) -> Iterator[Reas
             f"A decode step reads every active weight once: at least {short(1e3 * seconds)} ms on "
             f"{fastest.n_chips} {fastest.name}. Real steps also carry KV cache, overhead and collectives.",
             chips.get(fastest.chip_id).source("bandwidth_bytes_per_second"),
+            shown_in=_gates.Shown("01_why_matmul", "Twist: batch 1"),
         )
+
+
+def _energy_reason(workload: Workload, comparison: Comparison) -> Iterator[Reason]:
+    serves = workload.phase == "inference"
     powered = [
-        (e.kwh_per_billion_tokens, e) for e in comparison.estimates if e.kwh_per_billion_tokens is not None
+        (band, e)
+        for e in comparison.estimates
+        if (band := e.kwh_per_million_output_tokens if serves else e.kwh_per_billion_tokens) is not None
     ]
-    unpowered = [e.name for e in comparison.estimates if e.training and e.kwh_per_billion_tokens is None]
+    unpowered = [
+        e.name
+        for e in comparison.estimates
+        if (e.training or e.point) and e.kwh_per_billion_tokens is e.kwh_per_million_output_tokens is None
+    ]
     if powered:
         energy, least = min(powered, key=lambda pair: pair[0].value)
+        amount = "million output tokens" if serves else "billion tokens"
+        cooling = "with your PUE" if workload.pue is not None else "before cooling"
         yield Reason(
             "energy",
             "energy",
             "",
-            f"{least.name} needs {energy} kWh a billion tokens before cooling, by its design power"
+            f"{least.name} needs {energy} kWh a {amount} {cooling}, by its design power"
             + (f"; for {', '.join(unpowered)} no chip power is published." if unpowered else "."),
             chips.get(least.chip_id).source("tdp_watts"),
+            contested="node power was 0.93 to 1.28 times the design power of its GPUs in published logs",
+            shown_in=_gates.Shown("04_measure_it", "Energy"),
         )
 
 
@@ -387,6 +486,8 @@ def _gate_reason(kind: str, machine: str, finding: _gates.Finding) -> Reason:
         gate.way_round,
         gate.way_round_cost,
         gate.contested,
+        gate.holds_until,
+        gate.shown_in,
     )
 
 
@@ -410,44 +511,42 @@ def _price_source(comparison: Comparison) -> Source | None:
 # Fields in which neighbouring words are neighbours in meaning; in the others every word is equally near.
 _ORDERED = ("precision", "batch", "shapes", "non_matrix_share")
 _NUMBERS = (
-    "params_b",
-    "active_params_b",
-    "chips",
-    "seq_len",
-    "tokens_b",
-    "port_weeks",
-    "usd_per_engineer_week",
+    *("params_b", "active_params_b", "chips", "seq_len", "output_len", "batch_size", "tokens_b"),
+    *("port_weeks", "usd_per_engineer_week", "usd_per_gpu_hour", "usd_per_tpu_hour"),
+    *(name for name in COST_FIELDS if name not in ("seq_len", "output_len", "commitment_years")),
 )
-_PORT = ("tokens_b", "port_weeks", "usd_per_engineer_week")  # of one formula, which needs all three
-_QUOTES = ("usd_per_gpu_hour", "usd_per_tpu_hour")
+# What is the same for both sides, or paid once, matters only beside tokens over which the latter is spread.
+_SPREAD = (
+    *("tokens_b", "served_tokens_b", "port_weeks", "usd_per_engineer_week", "leave_weeks", "egress_tb"),
+    *("usd_per_egress_gb", "goodput"),
+)
+_NEVER = ("gpu_lead_weeks", "tpu_lead_weeks", "pue")  # read by dates and energy, not by a verdict
 # A change is looked for at these multiples and then narrowed down by halving; a verdict that changes and
 # changes back between two of them is missed.
 _LADDER = (1.25, 2, 5, 20, 100, 1000)
+# Numbers for which a whole curve of serving is computed anew are tried at one multiple, not narrowed down.
+_CURVE = ("params_b", "active_params_b", "seq_len", "output_len")
+_CURVE_LADDER = (4,)
+_FINE, _ROUGH = 0.01, 0.05  # how far an edge is narrowed down: prices are cheap to ask about, speeds are not
+_SPEEDS = (*_CURVE, "chips", "batch_size", "token_ms")
+
+_Ask = Callable[..., "_Decision"]
 
 
-def _flips(
-    workload: Workload,
-    decision: _Decision,
-    comparison: Comparison,
-    rows: tuple[chips.Price, ...] | None,
-) -> Iterator[Flip]:
+def _flips(workload: Workload, decision: _Decision, comparison: Comparison, ask: _Ask) -> Iterator[Flip]:
     for field, words in VOCABULARY.items():
-        yield from _word_flips(workload, decision, rows, field, words)
-    port = None not in (workload.port_weeks, workload.usd_per_engineer_week, workload.tokens_b)
-    for field in (*_NUMBERS, *_QUOTES):
-        matters = port or field not in _PORT
-        if matters and getattr(workload, field) is not None:
-            yield from _number_flips(workload, decision, rows, field)
+        yield from _word_flips(workload, decision, ask, field, words)
+    spread = comparison.once.high > 0 and comparison.running is not None
+    for field in _NUMBERS:
+        matters = spread or field not in _SPREAD
+        if matters and field not in _NEVER and getattr(workload, field):
+            yield from _number_flips(workload, decision, ask, field)
     if decision.comparison is not None and comparison.ratio is not None:
-        yield from _price_flips(workload, decision, comparison.ratio, rows)
+        yield from _price_flips(workload, decision, comparison.ratio, ask)
 
 
 def _word_flips(
-    workload: Workload,
-    decision: _Decision,
-    rows: tuple[chips.Price, ...] | None,
-    field: str,
-    words: tuple[str, ...],
+    workload: Workload, decision: _Decision, ask: _Ask, field: str, words: tuple[str, ...]
 ) -> Iterator[Flip]:
     now = getattr(workload, field)
     place = words.index(now)
@@ -460,36 +559,38 @@ def _word_flips(
             changed = workload.change(**{field: word})
         except ValueError:
             continue  # the word contradicts another field, so it is no single change
-        after = _decide(changed, rows)
+        after = ask(changed)
         if after.verdict not in (decision.verdict, *seen):
             seen.add(after.verdict)
             yield Flip(field, "unknown" if now == "any" else now, word, after.verdict, after.because)
 
 
-def _number_flips(
-    workload: Workload, decision: _Decision, rows: tuple[chips.Price, ...] | None, field: str
-) -> Iterator[Flip]:
+def _number_flips(workload: Workload, decision: _Decision, ask: _Ask, field: str) -> Iterator[Flip]:
     now = getattr(workload, field)
     whole = isinstance(now, int)
+    coarse = workload.phase == "inference" and field in _CURVE
 
-    def ask(value: float) -> _Decision | None:
+    def at(value: float) -> _Decision | None:
         try:
-            return _decide(workload.change(**{field: round(value) if whole else value}), rows)
+            return ask(workload.change(**{field: round(value) if whole else value}))
         except ValueError:
             return None  # outside what the field allows, or contradicting another field
 
     for direction in (1, -1):
         before = float(now)
-        for step in _LADDER:
+        for step in _CURVE_LADDER if coarse else _LADDER:
             value = float(now) * step**direction
-            after = ask(value)
+            after = at(value)
             if after is None:
                 break
             if after.verdict != decision.verdict:
-                edge, reached = _narrow(ask, before, value, decision.verdict, after)
+                edge, reached = value, after
+                if not coarse:
+                    share = _ROUGH if field in _SPEEDS else _FINE
+                    edge, reached = _narrow(at, before, value, decision.verdict, after, share)
                 number = f"{round(edge):,}" if whole else short(edge)
-                sign = "at least" if direction == 1 else "at most"
-                yield Flip(field, f"{now:,}", f"{sign} {number}", reached.verdict, reached.because)
+                sign = "" if coarse else "at least " if direction == 1 else "at most "
+                yield Flip(field, f"{now:,}", f"{sign}{number}", reached.verdict, reached.because)
                 break
             before = value
 
@@ -500,9 +601,10 @@ def _narrow(
     outside: float,
     verdict: str,
     after: _Decision,
+    share: float,
 ) -> tuple[float, _Decision]:
-    """Halve the step in which the verdict changes until it is known to about one per cent."""
-    while abs(outside - inside) > 0.01 * abs(outside):
+    """Halve the step in which the verdict changes until it is known to that share."""
+    while abs(outside - inside) > share * abs(outside):
         middle = (inside + outside) / 2
         decision = ask(middle)
         if decision is None or decision.verdict == verdict:
@@ -512,12 +614,10 @@ def _narrow(
     return outside, after
 
 
-def _price_flips(
-    workload: Workload, decision: _Decision, ratio: Band, rows: tuple[chips.Price, ...] | None
-) -> Iterator[Flip]:
+def _price_flips(workload: Workload, decision: _Decision, ratio: Band, ask: _Ask) -> Iterator[Flip]:
     """Where the band leaves 1: the ratio's own edges say by how much every GPU price would have to change."""
     for factor, sign in ((ratio.high * 1.001, "at least"), (ratio.low * 0.999, "at most")):
-        after = _decide(workload, rows, gpu_price_factor=factor)
+        after = ask(workload, gpu_price_factor=factor)
         if after.verdict != decision.verdict:
             yield Flip(
                 "every GPU price",

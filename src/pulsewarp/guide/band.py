@@ -19,6 +19,8 @@ class Band:
     --------
     >>> Band(1.0, 2.0, 4.0) * 3
     Band(low=3, value=6, high=12)
+    >>> Band(1.0, 2.0, 4.0) + 1
+    Band(low=2, value=3, high=5)
     >>> Band(1.0, 2.0, 4.0) / Band(1.0, 2.0, 2.0)
     Band(low=0.5, value=1, high=4)
     """
@@ -29,8 +31,9 @@ class Band:
 
     def __post_init__(self) -> None:
         numbers = (self.low, self.value, self.high)
+        plain = type(self.low) is type(self.value) is type(self.high) is float  # usual, and quickly seen
         if (
-            not all(isinstance(number, Real) for number in numbers)
+            not (plain or all(isinstance(number, Real) for number in numbers))
             or not numbers[0] <= numbers[1] <= numbers[2]
         ):
             raise ValueError(
@@ -43,6 +46,12 @@ class Band:
         if isinstance(other, Band):
             return Band(self.low * other.low, self.value * other.value, self.high * other.high)
         return Band(self.low * other, self.value * other, self.high * other)
+
+    def __add__(self, other: Band | float) -> Band:
+        """Add band to band, low to low, or shift by a number."""
+        if isinstance(other, Band):
+            return Band(self.low + other.low, self.value + other.value, self.high + other.high)
+        return Band(self.low + other, self.value + other, self.high + other)
 
     def __truediv__(self, other: Band | float) -> Band:
         """Divide low by high and high by low: the widest reading again."""

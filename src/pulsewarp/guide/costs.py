@@ -1,15 +1,19 @@
-"""What the same training costs on each chip: time from published efficiency, money from dated prices."""
+"""What the same work costs on each chip: speed from published or own runs, money from dated prices."""
 
 from __future__ import annotations
 
 import functools
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pulsewarp import chips, roofline
 from pulsewarp._checks import instance, names_keywords, positive_number, several
+from pulsewarp.bench.measurement import Timed
+from pulsewarp.guide import measured as _measured
+from pulsewarp.guide import serving as _serving
+from pulsewarp.guide import slices
 from pulsewarp.guide.band import Band
 from pulsewarp.guide.efficiency import (
     PRECISIONS,
@@ -18,7 +22,11 @@ from pulsewarp.guide.efficiency import (
     missing_peak,
     training_cases,
 )
+from pulsewarp.guide.inputs import COST_FIELDS, values
+from pulsewarp.guide.measured import Evidence, OwnRun
 from pulsewarp.guide.memory import MemoryFit, fit_memory, weight_dtype
+from pulsewarp.guide.models import ModelShape, shape_of
+from pulsewarp.guide.serving import Serving, ServingPoint
 from pulsewarp.guide.workload import Workload, checked
 from pulsewarp.matmul import Matmul
 
@@ -28,6 +36,8 @@ NODE_POWER_OVER_TDP = Band(0.9, 1.1, 1.3)
 _ON_TOKENS = ("train", "finetune", "train_and_inference")  # phases that the published runs speak for
 _NO_RENT = ("colab", "kaggle", "donated_tpu", "donated_other", "on_prem", "own_machine", "edge_device")
 _TRUSTED = ("good", "medium")
+_MOST_AT_ONCE = {"one": 1, "small": 32, "medium": 256}  # sequences that a word for the batch allows
+_COUNTS_TRIED = 4  # slices beyond the smallest that holds the model, until one answers in time
 
 
 @dataclass(frozen=True)
@@ -39,23 +49,36 @@ class ChipEstimate:
     chip_id, name, family : str
         From the catalogue.
     memory : MemoryFit or None
-        Smallest count that holds the training state.
+        Smallest count that holds the state.
     n_chips : int
-        Chips assumed: as many as the workload names, or as few as hold it.
+        Chips assumed: in training as many as the workload names, or as few as hold it; in serving those that
+        share one copy of the model.
     training : TrainingEstimate or None
-        Speed.
+        Speed of training.
+    serving : Serving or None
+        The curve of latency against throughput.
+    point : ServingPoint or None
+        Its point that costs least a token within the latency asked for.
     usd_per_chip_hour : Band or None
-        Lowest, median and highest on-demand price, or the reader's own quote.
+        Lowest, median and highest on-demand price, or the reader's own quote; discount taken off, host added.
     price_rows : tuple of chips.Price
         The rows behind that price; empty for the reader's own.
     usd_per_billion_tokens : Band or None
-        Speed and price together, bands multiplied.
+        Training: price over speed and goodput, bands multiplied.
+    usd_per_million_output_tokens : Band or None
+        Serving: the same for output tokens, with the reading of their prompts.
     days : Band or None
-        For all of `tokens_b`.
-    kwh_per_billion_tokens : Band or None
-        From TDP; None where the vendor publishes no power.
+        Training of all of `tokens_b`.
+    weeks_until_done : Band or None
+        Those days after waiting for the chips and, on TPUs, after the port.
+    kwh_per_billion_tokens, kwh_per_million_output_tokens : Band or None
+        From TDP, in training and in serving; None where the vendor publishes no power.
     decode_floor_seconds : float or None
         In inference, the least time for one step that reads every active weight once, whatever the batch.
+    measured : tuple of str
+        What of the reader's own measurements went in.
+    remarks : tuple of str
+        Why there is no cost where there is none.
     """
 
     chip_id: str
@@ -64,18 +87,29 @@ class ChipEstimate:
     memory: MemoryFit | None
     n_chips: int
     training: TrainingEstimate | None
+    serving: Serving | None
+    point: ServingPoint | None
     usd_per_chip_hour: Band | None
     price_rows: tuple[chips.Price, ...]
     usd_per_billion_tokens: Band | None
+    usd_per_million_output_tokens: Band | None
     days: Band | None
+    weeks_until_done: Band | None
     kwh_per_billion_tokens: Band | None
+    kwh_per_million_output_tokens: Band | None
     decode_floor_seconds: float | None
+    measured: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def usd(self) -> Band | None:
+        """Cost a billion tokens in training, a million output tokens in serving."""
+        return self.usd_per_million_output_tokens if self.training is None else self.usd_per_billion_tokens
 
     def __repr__(self) -> str:
         return (
             f"ChipEstimate({self.chip_id!r}, n_chips={self.n_chips}, "
-            f"usd_per_chip_hour={self.usd_per_chip_hour!r}, "
-            f"usd_per_billion_tokens={self.usd_per_billion_tokens!r})"
+            f"usd_per_chip_hour={self.usd_per_chip_hour!r}, usd={self.usd!r})"
         )
 
 
@@ -88,13 +122,19 @@ class Comparison:
     estimates : tuple of ChipEstimate
         Every chip compared.
     unit : str
-        "US dollars a billion tokens", or "US dollars for the whole run" where tokens and a port are known.
+        "US dollars a billion tokens" or "US dollars a million output tokens", or for the whole run where its
+        tokens are known and something is paid once.
     tpu, gpu : Band or None
         Cost of a side: the lowest low, value and high of its chips; None where no chip has both.
     ratio : Band or None
         TPU over GPU.
     missing : str
         Why there is no ratio; empty when there is one.
+    once : Band
+        US dollars paid once to reach TPUs, port and moving data; in the high edge leaving again. 0 where the
+        inputs that it needs are not given.
+    running : tuple of two Bands or None
+        TPU and GPU cost of all tokens without what is paid once; None where their number is not given.
     """
 
     estimates: tuple[ChipEstimate, ...]
@@ -103,20 +143,33 @@ class Comparison:
     gpu: Band | None
     ratio: Band | None
     missing: str
+    once: Band
+    running: tuple[Band, Band] | None = None
 
 
 @names_keywords
 def compare(
-    workload: Workload, prices: Iterable[chips.Price] | None = None, *, gpu_price_factor: float = 1.0
+    workload: Workload,
+    prices: Iterable[chips.Price] | None = None,
+    *,
+    measured: Iterable[Timed | OwnRun] = (),
+    gpu_price_factor: float = 1.0,
 ) -> Comparison:
-    """Compare what training costs on TPUs and on GPUs.
+    """Compare what training, or serving, costs on TPUs and on GPUs.
+
+    Training: US dollars a billion tokens, from `estimate_training`. Serving: US dollars a million output
+    tokens, from `serving.serve`, at the batch that is cheapest within the latency asked for (`token_ms`, or
+    what the word `latency` allows; see `guide.cost_inputs`).
 
     Parameters
     ----------
     workload : Workload
-        Needs `phase`, `params_b` and a `domain` of "llm" or "any": the formulas are those of transformers.
+        Needs `phase`, and `params_b` or `model`; a `domain` of "llm" or "any": the formulas are those of
+        transformers.
     prices : iterable of chips.Price, optional
         Used in place of the catalogue's rows.
+    measured : iterable of bench measurements or OwnRun, optional
+        The reader's own, which pull the estimates of the chips that they ran on.
     gpu_price_factor : float
         Every GPU price times this: how a price line is drawn.
 
@@ -128,34 +181,61 @@ def compare(
     Raises
     ------
     TypeError
-        When `workload` is no Workload, or `prices` holds anything but prices.
+        When `workload` is no Workload, `prices` holds anything but prices, or `measured` anything else.
     ValueError
         When `gpu_price_factor` is not above 0.
     """
-    missing = _what_is_missing(checked(workload))
-    gpu_price_factor = positive_number("gpu_price_factor", gpu_price_factor)
+    factor = positive_number("gpu_price_factor", gpu_price_factor)
+    facts = _measured.evidence(measured, checked(workload).phase)
+    return compare_checked(workload, price_rows(prices), facts, factor)
+
+
+@functools.lru_cache(maxsize=4096)
+def compare_checked(
+    workload: Workload,
+    rows: tuple[chips.Price, ...] | None,
+    facts: tuple[Evidence, ...],
+    gpu_price_factor: float = 1.0,
+) -> Comparison:
+    """Do what `compare` does with arguments that were checked before: the flips ask a hundred times."""
+    shape = _shape(workload)
+    missing = _what_is_missing(workload, shape)
     estimates: tuple[ChipEstimate, ...] = ()
-    if (
-        workload.params_b is not None
-        and workload.phase in (*_ON_TOKENS, "inference")
-        and not _foreign(workload)
-    ):
-        estimates = _estimates(_only_numbers(workload), price_rows(prices), gpu_price_factor)
-    unit, costs = "US dollars a billion tokens", {}
-    port = _port_usd(workload)
-    for family in ("tpu", "gpu"):
-        bands = [e.usd_per_billion_tokens for e in estimates if e.family == family]
-        costs[family] = _cheapest([band for band in bands if band is not None])
-    tpu, gpu = costs["tpu"], costs["gpu"]
-    if port is not None and workload.tokens_b is not None:
-        unit = "US dollars for the whole run, port to TPU included"
-        tpu, gpu = tpu and tpu * workload.tokens_b, gpu and gpu * workload.tokens_b
-        tpu = tpu and Band(tpu.low + port, tpu.value + port, tpu.high + port)
+    if shape is not None and workload.phase in (*_ON_TOKENS, "inference") and not _foreign(workload, shape):
+        estimates = _estimates(_numbers_of(workload), rows, facts, gpu_price_factor)
+    return _compared(workload, estimates, missing)
+
+
+_shape = functools.lru_cache(maxsize=4096)(shape_of)
+
+
+def _compared(workload: Workload, estimates: tuple[ChipEstimate, ...], missing: str) -> Comparison:
+    serves = workload.phase == "inference"
+    unit = "US dollars a million output tokens" if serves else "US dollars a billion tokens"
+    tpu, gpu = (
+        _cheapest([e.usd for e in estimates if e.family == family and e.usd is not None])
+        for family in ("tpu", "gpu")
+    )
+    once = _paid_once(workload)
+    amount, running = billions(workload), None
+    if amount is not None and tpu is not None and gpu is not None:
+        times = amount * 1e3 if serves else amount
+        running = tpu * times, gpu * times
+        if once.high > 0 or None not in (workload.port_weeks, workload.usd_per_engineer_week):
+            unit = (
+                f"US dollars for {'all output tokens' if serves else 'the whole run'}, port to TPU included"
+            )
+            tpu, gpu = running[0] + once, running[1]
     if missing or tpu is None or gpu is None:
         without = " and ".join(name for name, side in (("TPU", tpu), ("GPU", gpu)) if side is None)
         missing = missing or f"no {without} has both a known speed and a known price here"
-        return Comparison(estimates, unit, None, None, None, missing)
-    return Comparison(estimates, unit, tpu, gpu, tpu / gpu, "")
+        return Comparison(estimates, unit, None, None, None, missing, once, running)
+    return Comparison(estimates, unit, tpu, gpu, tpu / gpu, "", once, running)
+
+
+def billions(workload: Workload) -> float | None:
+    """Return the billions of tokens of the whole run, or of the whole deployment, where they are given."""
+    return workload.served_tokens_b if workload.phase == "inference" else workload.tokens_b
 
 
 def price_rows(prices: Iterable[chips.Price] | None) -> tuple[chips.Price, ...] | None:
@@ -166,34 +246,37 @@ def price_rows(prices: Iterable[chips.Price] | None) -> tuple[chips.Price, ...] 
     return tuple(instance("A price", row, chips.Price, remedy) for row in several("prices", prices, remedy))
 
 
-def _what_is_missing(workload: Workload) -> str:
-    if _foreign(workload):
+def _what_is_missing(workload: Workload, shape: ModelShape | None) -> str:
+    if _foreign(workload, shape):
+        domain = workload.domain if shape is None or workload.domain != "any" else shape.domain
         return (
-            f"the cost formulas are those of transformers on tokens, and the domain is {workload.domain!r}: "
+            f"the cost formulas are those of transformers on tokens, and the domain is {domain!r}: "
             "only a measurement can compare here"
         )
-    if workload.phase == "inference":
-        return (
-            "what a served token costs depends on batch and context, which is not modelled here: measure it"
-        )
-    if workload.phase not in _ON_TOKENS:
+    serves = workload.phase == "inference"
+    if workload.phase not in (*_ON_TOKENS, "inference"):
         return "phase is not one that trains on tokens" if workload.phase != "any" else "phase is not given"
-    if workload.params_b is None:
-        return "params_b is not given"
-    if workload.precision not in (*PRECISIONS, "any"):
-        return f"no published training runs in {workload.precision} to compare"
+    if shape is None:
+        return "neither params_b nor model is given"
+    precisions = (*_serving.PRECISIONS, "mixed") if serves else PRECISIONS
+    if workload.precision not in (*precisions, "any"):
+        return f"no published {'serving' if serves else 'training'} runs in {workload.precision} to compare"
     if workload.location in _NO_RENT:
         return f"no rental price applies to location {workload.location!r}"
     return ""
 
 
-def _foreign(workload: Workload) -> bool:
-    return workload.domain not in ("llm", "any")
+def _foreign(workload: Workload, shape: ModelShape | None) -> bool:
+    domain = workload.domain if workload.domain != "any" or shape is None else shape.domain
+    return domain not in ("llm", "any")
 
 
-def _candidates(workload: Workload, rows: tuple[chips.Price, ...] | None) -> list[chips.Chip]:
+@functools.lru_cache(maxsize=256)
+def _candidates(
+    gpu_chip: str | None, tpu_chip: str | None, rows: tuple[chips.Price, ...] | None
+) -> tuple[chips.Chip, ...]:
     """Chips that can be had today, can be joined, and have a price or a published run."""
-    named = {"gpu": workload.gpu_chip, "tpu": workload.tpu_chip}
+    named = {"gpu": gpu_chip, "tpu": tpu_chip}
     known = {price.chip_id for price in (chips.prices() if rows is None else rows)}
     known |= {case.chip for case in training_cases()}
     out = []
@@ -208,89 +291,237 @@ def _candidates(workload: Workload, rows: tuple[chips.Price, ...] | None) -> lis
         linked = chip.interconnect_unidirectional_bytes_per_second is not None
         if chip.status.startswith("available") and chip.caveat is None and linked and chip.id in known:
             out.append(chip)
-    return out
+    return tuple(out)
 
 
-# What an estimate depends on; the words that only gates read are left out, so that asking "and if the
-# framework were another?" a hundred times, as the flips do, computes each number once.
-_READ = (
-    *("phase", "finetune_method", "precision", "model", "params_b", "active_params_b", "layers", "width"),
-    *("heads", "kv_heads", "head_dim", "vocabulary", "experts", "experts_per_token", "chips", "seq_len"),
-    *("output_len", "batch_size", "tokens_b"),
-    *("gpu_chip", "tpu_chip", "usd_per_gpu_hour", "usd_per_tpu_hour"),
+# Words that only gates read, and numbers that only the sum at the end does; they are left out, so that asking
+# "and if the framework were another?" a hundred times, as the flips do, computes each number once.
+_UNREAD = (
+    *("framework", "custom_kernels", "shapes", "non_matrix_share", "non_matrix_kind", "budget", "team_skill"),
+    *("location", "model_type", "date", "usd_per_engineer_week", "leave_weeks", "egress_tb"),
+    *("usd_per_egress_gb", "served_tokens_b"),
+)
+_UNREAD_IN_TRAINING = ("batch", "latency", "token_ms", "output_len")
+# And what only money reads: a speed is the same whatever it costs.
+_ONLY_MONEY = tuple(
+    {*COST_FIELDS, "usd_per_gpu_hour", "usd_per_tpu_hour", "tokens_b", "port_weeks", "gpu_chip", "tpu_chip"}
+    - {"seq_len", "output_len", "token_ms"}
 )
 
 
-def _only_numbers(workload: Workload) -> tuple[tuple[str, object], ...]:
-    known = {name: value for name, value in workload.known().items() if name in _READ}
+def _numbers_of(workload: Workload) -> Workload:
+    """Return the workload without what no estimate reads."""
+    known = workload.known()
+    for name in _UNREAD if workload.phase == "inference" else (*_UNREAD, *_UNREAD_IN_TRAINING):
+        known.pop(name, None)
     if workload.location == "gcp_only":
         known["location"] = "gcp_only"
-    return tuple(known.items())
+    return _built(tuple(known.items()))
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=4096)
+def _built(known: tuple[tuple[str, object], ...]) -> Workload:
+    return Workload(**dict(known))
+
+
+@functools.lru_cache(maxsize=1024)
 def _estimates(
-    asked: tuple[tuple[str, object], ...], rows: tuple[chips.Price, ...] | None, gpu_price_factor: float
+    workload: Workload,
+    rows: tuple[chips.Price, ...] | None,
+    facts: tuple[Evidence, ...],
+    gpu_price_factor: float,
 ) -> tuple[ChipEstimate, ...]:
-    workload = Workload(**dict(asked))
-    return tuple(_estimate(workload, chip, rows, gpu_price_factor) for chip in _candidates(workload, rows))
+    known = workload.known()
+    asked = _built(tuple((name, value) for name, value in known.items() if name not in _ONLY_MONEY))
+    numbers = values(workload)
+    return tuple(
+        _estimate(workload, chip, rows, _speed(asked, chip.id, facts), gpu_price_factor, numbers)
+        for chip in _candidates(workload.gpu_chip, workload.tpu_chip, rows)
+    )
+
+
+@dataclass(frozen=True)
+class _Speed:
+    """What one kind of chip does, before any money."""
+
+    memory: MemoryFit | None
+    n_chips: int
+    training: TrainingEstimate | None = None
+    serving: Serving | None = None
+    point: ServingPoint | None = None
+    tokens_per_second_per_chip: Band | None = None
+    measured: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    decode_floor_seconds: float | None = None
+
+
+@functools.lru_cache(maxsize=8192)
+def _speed(workload: Workload, chip_id: str, facts: tuple[Evidence, ...]) -> _Speed:
+    chip = chips.get(chip_id)
+    memory = fit_memory(workload, chip_id)
+    shape = _shape(workload)
+    assert shape is not None  # `compare` asks only where there is one
+    if workload.phase == "inference":
+        return _serving_speed(workload, chip, shape, memory, facts)
+    n_chips = max(workload.chips or 1, memory.chips if memory is not None else 1)
+    training = _training(workload, chip, shape, n_chips)
+    if training is None:
+        return _Speed(memory, n_chips)
+    narrow = training.precision not in ("bf16", "fp16", "mixed")
+    own = _measured.pulled_training(training, facts, narrow)
+    used = tuple(f.text for f in facts if f.what and f.chip == chip_id) if own is not training else ()
+    return _Speed(memory, n_chips, own, None, None, own.tokens_per_second_per_chip, used)
+
+
+def _serving_speed(
+    workload: Workload,
+    chip: chips.Chip,
+    shape: ModelShape,
+    memory: MemoryFit | None,
+    facts: tuple[Evidence, ...],
+) -> _Speed:
+    least = memory.chips if memory is not None else 1
+    floor = _decode_floor(workload, chip, shape, max(workload.chips or 1, least))
+    if weight_dtype(workload) not in _serving.PRECISIONS:
+        return _Speed(memory, least, decode_floor_seconds=floor)
+    best: tuple[Serving, ServingPoint] | None = None
+    curve: Serving | None = None
+    for n_chips in _counts(workload, chip, least):
+        curve = _curve(workload, shape, chip.id, n_chips)
+        points = [] if curve is None else _allowed(workload, curve)
+        if curve is not None and points:
+            best = curve, max(points, key=lambda point: _rate(point).value)
+            break
+    if best is None:
+        why = "not published: memory, bandwidth, links or peak" if curve is None else _too_slow(workload)
+        return _Speed(memory, least, serving=curve, remarks=(why,), decode_floor_seconds=floor)
+    curve, point = best
+    rate, used = _rate(point), []
+    for fact in facts:
+        if fact.what == "serving" and fact.chip == chip.id:
+            there = _curve(workload, shape, chip.id, fact.n_chips, (fact.batch or 1,))
+            if there is not None:
+                predicted = there.points[0].tokens_per_second_per_chip
+                rate = _measured.pulled_rate(rate, predicted, fact.value)
+                used.append(fact.text)
+    return _Speed(memory, curve.n_chips, None, curve, point, rate, tuple(used), (), floor)
+
+
+def _too_slow(workload: Workload) -> str:
+    bound = values(workload).get("token_ms")
+    within = "" if bound is None else f" within {bound:g} ms a token"
+    return f"no batch that fits answers{within} on up to {_COUNTS_TRIED} sizes of slice or node"
+
+
+def _counts(workload: Workload, chip: chips.Chip, least: int) -> list[int]:
+    """Slices or nodes that hold the model, the smallest first; no larger than the reader's own count."""
+    legal = [n for n in slices.legal(chip.id) if n >= least] or [least]
+    if workload.chips:
+        legal = [n for n in legal if n <= workload.chips] or legal[:1]
+    return legal[:_COUNTS_TRIED]
+
+
+def _curve(
+    workload: Workload, shape: ModelShape, chip_id: str, n_chips: int, batches: tuple[int, ...] | None = None
+) -> Serving | None:
+    numbers = values(workload)
+    context = round(numbers["seq_len"])
+    if batches is None and workload.batch_size is not None:
+        batches = (workload.batch_size,)
+    return _serving.serve(
+        shape,
+        chip_id,
+        n_chips,
+        precision=weight_dtype(workload),
+        context=context,
+        output_len=min(round(numbers["output_len"]), context),
+        batches=batches,
+    )
+
+
+def _allowed(workload: Workload, curve: Serving) -> list[ServingPoint]:
+    """Points that fit in memory, in the batch that was named, and answer in time."""
+    bound = values(workload).get("token_ms", math.inf)
+    most = _MOST_AT_ONCE.get(workload.batch, math.inf)
+    return [
+        point
+        for point in curve.points
+        if point.fits and point.batch <= most and 1e3 * point.step_seconds.value <= bound
+    ]
+
+
+def _rate(point: ServingPoint) -> Band:
+    assert point.served_tokens_per_second_per_chip is not None  # `_curve` says how long an answer is
+    return point.served_tokens_per_second_per_chip
 
 
 def _estimate(
-    workload: Workload, chip: chips.Chip, rows: tuple[chips.Price, ...] | None, gpu_price_factor: float
+    workload: Workload,
+    chip: chips.Chip,
+    rows: tuple[chips.Price, ...] | None,
+    speed: _Speed,
+    gpu_price_factor: float,
+    numbers: Mapping[str, float],
 ) -> ChipEstimate:
-    memory = fit_memory(workload, chip.id)
-    n_chips = max(workload.chips or 1, memory.chips if memory is not None else 1)
-    training = _training(workload, chip, n_chips)
-    price, price_rows = _price(workload, chip, rows)
+    price, price_rows = _price(workload, chip, rows, numbers)
     if price is not None and chip.family == "gpu":
         price = price * gpu_price_factor
-    usd = days = energy = None
-    if training is not None:
-        chip_hours = _invert(training.tokens_per_second_per_chip) * (1e9 / 3600)
+    usd = days = weeks = energy = None
+    if speed.tokens_per_second_per_chip is not None:
+        amount = 1e6 if workload.phase == "inference" else 1e9
+        chip_hours = _invert(speed.tokens_per_second_per_chip) * (amount / 3600 / numbers["goodput"])
         if price is not None:
             usd = chip_hours * price
         if workload.tokens_b is not None:
-            days = chip_hours * (workload.tokens_b / n_chips / 24)
+            days = chip_hours * (workload.tokens_b / speed.n_chips / 24)
+            weeks = days / 7 + (
+                numbers[f"{chip.family}_lead_weeks"]
+                + ((workload.port_weeks or 0.0) if chip.family == "tpu" else 0.0)
+            )
         if chip.tdp_watts is not None:
-            energy = chip_hours * (NODE_POWER_OVER_TDP * (chip.tdp_watts / 1000))
+            energy = chip_hours * (NODE_POWER_OVER_TDP * (chip.tdp_watts / 1000 * numbers["pue"]))
+    serves = workload.phase == "inference"
     return ChipEstimate(
         chip_id=chip.id,
         name=chip.name,
         family=chip.family,
-        memory=memory,
-        n_chips=n_chips,
-        training=training,
+        memory=speed.memory,
+        n_chips=speed.n_chips,
+        training=speed.training,
+        serving=speed.serving,
+        point=speed.point,
         usd_per_chip_hour=price,
         price_rows=price_rows,
-        usd_per_billion_tokens=usd,
+        usd_per_billion_tokens=None if serves else usd,
+        usd_per_million_output_tokens=usd if serves else None,
         days=days,
-        kwh_per_billion_tokens=energy,
-        decode_floor_seconds=_decode_floor(workload, chip, n_chips),
+        weeks_until_done=weeks,
+        kwh_per_billion_tokens=None if serves else energy,
+        kwh_per_million_output_tokens=energy if serves else None,
+        decode_floor_seconds=speed.decode_floor_seconds,
+        measured=speed.measured,
+        remarks=speed.remarks,
     )
 
 
-def _decode_floor(workload: Workload, chip: chips.Chip, n_chips: int) -> float | None:
+def _decode_floor(workload: Workload, chip: chips.Chip, shape: ModelShape, n_chips: int) -> float | None:
     """Weights over bandwidth: the memory side of the roofline for one row times a d x d matrix, d^2 = N_a."""
-    active = workload.active_params_b or workload.params_b
-    if workload.phase != "inference" or active is None or not chip.has_roofline:
-        return None
     dtype = weight_dtype(workload)
-    if not chip.peak_flops_per_second.get(dtype):
+    if not chip.has_roofline or not chip.peak_flops_per_second.get(dtype):
         return None
-    side = math.isqrt(round(active * 1e9))
+    side = math.isqrt(round(shape.active_params_b * 1e9))
     return roofline.bound(Matmul(1, side, side, dtype), chip).memory_seconds / n_chips
 
 
-def _training(workload: Workload, chip: chips.Chip, n_chips: int) -> TrainingEstimate | None:
-    if workload.phase not in _ON_TOKENS or workload.params_b is None:
-        return None
+def _training(
+    workload: Workload, chip: chips.Chip, shape: ModelShape, n_chips: int
+) -> TrainingEstimate | None:
     precision = "bf16" if workload.precision == "any" else workload.precision
     if precision not in PRECISIONS or missing_peak(chip, precision) is not None:
         return None  # estimate_training would refuse
     return estimate_training(
-        params_b=workload.params_b,
-        active_params_b=workload.active_params_b,
+        params_b=shape.params_b,
+        active_params_b=shape.active_params_b,
         seq_len=workload.seq_len,
         precision=precision,
         chip=chip.id,
@@ -299,12 +530,22 @@ def _training(workload: Workload, chip: chips.Chip, n_chips: int) -> TrainingEst
 
 
 def _price(
-    workload: Workload, chip: chips.Chip, rows: tuple[chips.Price, ...] | None
+    workload: Workload,
+    chip: chips.Chip,
+    rows: tuple[chips.Price, ...] | None,
+    numbers: Mapping[str, float],
 ) -> tuple[Band | None, tuple[chips.Price, ...]]:
+    """Return what one chip costs for one hour: quote or list price, discount taken off, host added."""
     quote = {"gpu": workload.usd_per_gpu_hour, "tpu": workload.usd_per_tpu_hour}[chip.family]
-    if quote is not None:
-        return Band(quote, quote, quote), ()
-    return _listed_price(chip.id, workload.location == "gcp_only", rows)
+    listed, found = (
+        (Band(quote, quote, quote), ())
+        if quote is not None
+        else _listed_price(chip.id, workload.location == "gcp_only", rows)
+    )
+    if listed is None:
+        return None, ()
+    off = 0.0 if quote is not None else numbers[f"{chip.family}_discount"]
+    return listed * (1 - off) + numbers["host_usd_per_chip_hour"], found
 
 
 @functools.lru_cache(maxsize=256)
@@ -325,10 +566,14 @@ def _listed_price(
     return Band(min(usd), statistics.median(usd), max(usd)), found
 
 
-def _port_usd(workload: Workload) -> float | None:
-    if workload.port_weeks is None or workload.usd_per_engineer_week is None:
-        return None
-    return workload.port_weeks * workload.usd_per_engineer_week
+def _paid_once(workload: Workload) -> Band:
+    """Return what reaching TPUs costs once: port and moving data; leaving again in the high edge."""
+    numbers = values(workload)
+    moved = 1e3 * numbers["egress_tb"] * numbers.get("usd_per_egress_gb", 0.0)
+    week = workload.usd_per_engineer_week
+    port = 0.0 if week is None else (workload.port_weeks or 0.0) * week
+    leave = 0.0 if week is None else numbers.get("leave_weeks", 0.0) * week
+    return Band(port + moved, port + moved, port + leave + 2 * moved)
 
 
 def _cheapest(bands: list[Band]) -> Band | None:

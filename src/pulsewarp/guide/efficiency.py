@@ -444,11 +444,49 @@ def training_cases() -> tuple[TrainingCase, ...]:
 
 @functools.cache
 def _fitted() -> Efficiency:
-    with resources.as_file(_data("efficiency.json")) as path:
-        data = read_json(path, EFFICIENCY_FORM)
+    data = _shipped()
     return Efficiency(
         tuple(data["names"]), np.array(data["mean"], dtype=float), np.array(data["covariance"], dtype=float)
     )
+
+
+@functools.cache
+def _shipped() -> dict[str, Any]:
+    with resources.as_file(_data("efficiency.json")) as path:
+        return read_json(path, EFFICIENCY_FORM)
+
+
+@functools.cache
+def left_out_rows() -> tuple[LeftOut, ...]:
+    """Return what `leave_out` said of every public case when the shipped model was fitted.
+
+    Returns
+    -------
+    tuple of LeftOut
+        Model FLOP/s for one chip, as recorded in ``guide/data/efficiency.json``.
+
+    Examples
+    --------
+    >>> rows = left_out_rows()
+    >>> len(rows), sum(row.inside for row in rows)
+    (54, 45)
+    """
+    return tuple(
+        LeftOut(
+            row["id"],
+            row["source"],
+            row["model"],
+            row["chip"],
+            row["published_model_flops_per_second"],
+            Band(**row["predicted"]),
+        )
+        for row in _shipped()["left_out"]
+    )
+
+
+@functools.cache
+def _cases_on(chip: str) -> tuple[str, ...]:
+    return tuple(case.id for case in training_cases() if case.chip == chip and case.part == chip)
 
 
 def _data(name: str) -> Any:
@@ -623,5 +661,5 @@ def _estimate(
         tokens_per_second_per_chip=rate / per_token,
         model_flops_per_second_per_chip=rate,
         share_of_16_bit_peak=share,
-        cases=tuple(case.id for case in training_cases() if case.chip == chip and case.part == chip),
+        cases=_cases_on(chip),
     )
