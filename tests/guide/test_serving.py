@@ -42,6 +42,10 @@ def machine(chip: str, n: int = 1, precision: str = "bf16") -> Machine:
     return found
 
 
+def decode_work(shape: ModelShape, on: Machine, batch: int, context: int) -> serving.Work:
+    return serving.decode_work(shape, serving.units(shape, on), batch, shape.kv_elements(context) or 0)
+
+
 def serve(shape: ModelShape = LLAMA, chip: str = "h100_sxm", n: int = 8, **more: Any) -> Serving:
     found = serving.serve(shape, chip, n, **more)
     assert found is not None
@@ -78,7 +82,7 @@ def check_printed_contexts() -> None:
         assert serving.compute_bound_batch(LLAMA, machine(chip), round(never) + 5) is None
         # Where no batch is enough, the longest part at the published rates is the memory's, however many.
         for batch in (1, 10**3, 10**6):
-            work = serving.decode_work(LLAMA, machine(chip), batch, round(never) + 5)
+            work = decode_work(LLAMA, machine(chip), batch, round(never) + 5)
             assert work.weights + work.kv > work.compute
 
 
@@ -128,7 +132,7 @@ def test_narrow_weights_do_not_turn_earlier_where_the_peak_doubles_too() -> None
 
 def test_one_step_by_hand() -> None:
     """Llama 70B in bf16 on four v5p, 32 sequences of 1,000 tokens."""
-    work = serving.decode_work(LLAMA, machine("tpu_v5p", 4), 32, 1000)
+    work = decode_work(LLAMA, machine("tpu_v5p", 4), 32, 1000)
     assert work.weights == pytest.approx(2 * 70.55e9 / (4 * 2.765e12), rel=1e-3)
     assert work.kv == pytest.approx(32 * 1000 * 2 * 80 * 8 * 128 * 2 / (4 * 2.765e12), rel=1e-3)
     assert work.compute == pytest.approx(2 * 70.55e9 * 32 / (4 * 459e12), rel=1e-3)
@@ -137,12 +141,12 @@ def test_one_step_by_hand() -> None:
     one = 2 * (32 * 8192 * 2 / 600e9 * 2 + 3 * (4 ** (1 / 3) - 1) * 1e-6)
     assert work.exchange == pytest.approx(160 * one)
     assert (work.collectives, work.steps) == (160, 1)
-    alone = serving.decode_work(LLAMA, machine("h200_sxm"), 32, 1000)
+    alone = decode_work(LLAMA, machine("h200_sxm"), 32, 1000)
     assert (alone.exchange, alone.collectives) == (0, 0)
 
 
 def test_an_exchange_over_a_switch_and_a_prompt_by_hand() -> None:
-    work = serving.prefill_work(LLAMA, machine("h100_sxm", 8, "fp8"), 1000)
+    work = serving.prefill_work(serving.units(LLAMA, machine("h100_sxm", 8, "fp8")), 1000)
     assert work.exchange == pytest.approx(160 * 2 * 7 / 8 * 1000 * 8192 * 2 / 450e9)
     flops = 2 * 70.552387584e9 * 1000 + 2 * 80 * 8192 * 1000**2
     assert work.compute == pytest.approx(flops / (8 * 1978.9e12))
@@ -150,9 +154,7 @@ def test_an_exchange_over_a_switch_and_a_prompt_by_hand() -> None:
 
 def test_a_sliding_window_caps_what_is_read() -> None:
     gemma = models.card("gemma-2-27b")
-    inside, edge, outside = (
-        serving.decode_work(gemma, machine("tpu_v6e", 4), 1, s).kv for s in (2048, 4096, 8192)
-    )
+    inside, edge, outside = (decode_work(gemma, machine("tpu_v6e", 4), 1, s).kv for s in (2048, 4096, 8192))
     assert edge == pytest.approx(2 * inside)
     assert outside == pytest.approx(1.5 * edge)  # half of its layers look back 4,096 tokens at most
     windows = ModelShape(
@@ -193,9 +195,7 @@ loads = st.tuples(
 
 def check_more_chips_never_read_weights_longer(load: Any) -> None:
     shape, chip, n, precision, batch, context = load
-    few, many = (
-        serving.decode_work(shape, machine(chip, count, precision), batch, context) for count in (n, 2 * n)
-    )
+    few, many = (decode_work(shape, machine(chip, count, precision), batch, context) for count in (n, 2 * n))
     assert many.weights < few.weights
     assert many.kv < few.kv
     assert many.compute < few.compute
@@ -219,9 +219,7 @@ def check_longer_contexts_are_never_faster(load: Any) -> None:
     )
     assert long.step_seconds.value >= short.step_seconds.value
     assert long.prefill_seconds.value >= short.prefill_seconds.value
-    reads = [
-        serving.decode_work(shape, machine(chip, n, precision), batch, c).kv for c in (context, 2 * context)
-    ]
+    reads = [decode_work(shape, machine(chip, n, precision), batch, c).kv for c in (context, 2 * context)]
     assert reads[1] > reads[0]
 
 

@@ -116,64 +116,108 @@ def weights_read(shape: ModelShape, batch: float) -> float:
     return 1e9 * (shape.params_b - experts * idle)
 
 
-def decode_work(shape: ModelShape, machine: Machine, batch: int, context: int) -> Work:
-    """Return what one step needs in which each of `batch` sequences gets one token.
+class Units(NamedTuple):
+    """Seconds at the published rates that one of each takes, for one model on one machine.
 
-    Modelled: every weight (of the experts visited) and every sequence's KV cache read once, 2 N_a
-    FLOPs a token, tensor parallelism with two all-reduces a layer, one launch. Not modelled: FLOPs of
-    attention itself (memory-bound in decode), speculative decoding, pipeline stages.
+    Attributes
+    ----------
+    parameter, kv_element : float
+        To read one parameter, one element of a KV cache.
+    token, pair : float
+        To compute the products of one token, and one of the s^2 pairs of a prompt's attention.
+    exchange_token, exchange_start : float
+        Of all collectives of a pass: for each token, and for their hops.
+    collectives : float
+        How many there are in a pass.
     """
+
+    parameter: float
+    kv_element: float
+    token: float
+    pair: float
+    exchange_token: float
+    exchange_start: float
+    collectives: float
+
+
+def units(shape: ModelShape, machine: Machine) -> Units:
+    """Return what one of each costs; the shape must have layers and width, as `serve` makes sure.
+
+    Modelled: tensor parallelism with two all-reduces a layer; N_a multiplications and additions a token,
+    2 L d FLOPs a pair of a prompt (causal). Not modelled: pipeline stages, networks between nodes.
+    """
+    assert shape.layers is not None and shape.width is not None
     bandwidth = machine.n_chips * machine.bytes_per_second
-    elements = shape.kv_elements(context)
-    assert elements is not None and shape.layers is not None  # `machine_for` and `serve` refuse such shapes
-    return Work(
-        weights=weights_read(shape, batch) * machine.weight_bytes / bandwidth,
-        kv=batch * elements * machine.kv_bytes / bandwidth,
-        compute=2e9 * shape.active_params_b * batch / (machine.n_chips * machine.flops_per_second),
-        exchange=_exchange(shape, machine, batch),
+    flops = machine.n_chips * machine.flops_per_second
+    token, start = (0.0, 0.0) if machine.n_chips == 1 else _all_reduce(machine.chip, machine.n_chips)
+    return Units(
+        parameter=machine.weight_bytes / bandwidth,
+        kv_element=machine.kv_bytes / bandwidth,
+        token=2e9 * shape.active_params_b / flops,
+        pair=2.0 * shape.layers * shape.width / flops,
+        exchange_token=2 * shape.layers * token * shape.width * ACTIVATION_BYTES,
+        exchange_start=2 * shape.layers * start,
         collectives=2.0 * shape.layers if machine.n_chips > 1 else 0.0,
-        steps=1.0,
     )
 
 
-def prefill_work(shape: ModelShape, machine: Machine, prompt: int) -> Work:
-    """Return what reading one prompt adds to a busy machine: (2 N_a s + 2 L d s^2) FLOPs and its exchange."""
-    assert shape.layers is not None and shape.width is not None
-    flops = 2e9 * shape.active_params_b * prompt + 2.0 * shape.layers * shape.width * prompt**2
-    return Work(
-        compute=flops / (machine.n_chips * machine.flops_per_second),
-        exchange=_exchange(shape, machine, prompt),
-    )
-
-
-def _first_tokens_work(shape: ModelShape, machine: Machine, prompt: int, batch: int) -> Work:
-    """Return what prompts that come together need of an idle machine: weights are read, and a step starts."""
-    one = prefill_work(shape, machine, prompt)
-    start = decode_work(shape, machine, prompt * batch, 0)
-    return start._replace(compute=batch * one.compute)
-
-
-def _exchange(shape: ModelShape, machine: Machine, tokens: int) -> float:
-    """Return the least seconds of two all-reduces a layer of `tokens` rows of the residual stream."""
-    n = machine.n_chips
-    if n == 1:
-        return 0.0
-    assert shape.layers is not None and shape.width is not None
-    link = _one_way(machine.chip)
+def _all_reduce(chip: chips.Chip, n: int) -> tuple[float, float]:
+    """Return the least seconds of an all-reduce over n chips: for each byte, and for its hops."""
+    link = _one_way(chip)
     assert link is not None  # `machine_for` refuses such chips
-    volume = tokens * shape.width * ACTIVATION_BYTES
-    axes = _torus_axes(machine.chip)
+    axes = _torus_axes(chip)
     if axes is None:
-        seconds = 2 * (n - 1) / n * volume / link
+        byte, start = 2 * (n - 1) / n / link, 0.0
     else:
         # A ring closes only in a whole axis: 16 long in two dimensions, 4 in three.
         closed = n >= (256 if axes == 2 else 64)
         side = n ** (1 / axes)
-        hops = axes * (side / 2 if closed else side - 1)
-        seconds = 2 * (volume / link * (1 if closed else 2) + hops * HOP_SECONDS)
+        byte = (2 if closed else 4) / link
+        start = 2 * HOP_SECONDS * axes * (side / 2 if closed else side - 1)
     # Over many chips both sides of a weight are split, and the bytes fall with the root of n: better once
     # root n exceeds the width of the feed-forward layer over the model's, about 4 (Pope et al. 2022).
-    return 2 * shape.layers * seconds * min(1.0, 4 / math.sqrt(n))
+    return byte * min(1.0, 4 / math.sqrt(n)), start
+
+
+def decode_work(shape: ModelShape, of: Units, batch: int, elements: int) -> Work:
+    """Return what one step needs in which each of `batch` sequences gets one token.
+
+    Modelled: every weight (of the experts visited) and every sequence's KV cache read once, 2 N_a FLOPs a
+    token, one launch. Not modelled: FLOPs of attention itself (memory-bound in decode), speculative decoding.
+
+    Parameters
+    ----------
+    shape : ModelShape
+        The model.
+    of : Units
+        What one of each costs.
+    batch : int
+        Sequences.
+    elements : int
+        Elements of one sequence's KV cache.
+    """
+    return Work(
+        weights=weights_read(shape, batch) * of.parameter,
+        kv=batch * elements * of.kv_element,
+        compute=batch * of.token,
+        exchange=batch * of.exchange_token + of.exchange_start,
+        collectives=of.collectives,
+        steps=1.0,
+    )
+
+
+def prefill_work(of: Units, prompt: int) -> Work:
+    """Return what reading one prompt adds to a busy machine: (2 N_a s + 2 L d s^2) FLOPs and its exchange."""
+    return Work(
+        compute=prompt * of.token + prompt**2 * of.pair,
+        exchange=prompt * of.exchange_token + of.exchange_start,
+    )
+
+
+def first_tokens_work(shape: ModelShape, of: Units, prompt: int, batch: int) -> Work:
+    """Return what prompts that come together need of an idle machine: weights are read, and a step starts."""
+    start = decode_work(shape, of, prompt * batch, 0)
+    return start._replace(compute=batch * (prompt * of.token + prompt**2 * of.pair))
 
 
 def _one_way(chip: chips.Chip) -> float | None:
@@ -304,7 +348,13 @@ class Parts(NamedTuple):
 
     def plus(self, other: Parts, times: float) -> Parts:
         """Add another's parts, so many times."""
-        return Parts(*(mine + times * theirs for mine, theirs in zip(self, other, strict=True)))
+        return Parts(
+            self.memory + times * other.memory,
+            self.compute + times * other.compute,
+            self.exchange + times * other.exchange,
+            self.collective + times * other.collective,
+            self.step + times * other.step,
+        )
 
 
 def _dot(one: tuple[float, ...], other: tuple[float, ...]) -> float:
@@ -441,9 +491,9 @@ def missed() -> Mapping[str, str]:
 # --- the public call -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ServingPoint:
-    """One point of the curve: what `batch` sequences at once get, as 80 % bands.
+    """One point of the curve: what `batch` sequences at once get.
 
     Attributes
     ----------
@@ -453,22 +503,41 @@ class ServingPoint:
         Whether weights and their KV caches fit in memory.
     limited_by : str
         What takes most of a decode step, one of `LIMITS`.
-    step_seconds : Band
-        One decode step: the time between two tokens of one user.
-    served_tokens_per_second_per_chip : Band or None
-        Answer tokens of all users over the chips with the prompts read in between, one for each answer: what
-        costs follow from. None where the length of an answer is not known.
-    prefill_seconds : Band
-        From `batch` prompts that come together on an idle machine to their first tokens.
+    seconds : float
+        The most likely time of a decode step, the middle of `step_seconds`.
+    parts, first_tokens : Parts
+        What a decode step is made of, and the prompts' way to their first tokens.
+    with_prompts : Parts or None
+        A decode step and the prompts that have to be read for it; None where an answer's length is not known.
+    factors : Factors
+        From which the bands come.
     """
 
     batch: int
     n_chips: int
     fits: bool
     limited_by: str
-    step_seconds: Band
-    served_tokens_per_second_per_chip: Band | None
-    prefill_seconds: Band
+    seconds: float
+    parts: Parts
+    first_tokens: Parts
+    with_prompts: Parts | None
+    factors: Factors
+
+    def __repr__(self) -> str:
+        return (
+            f"ServingPoint(batch={self.batch}, fits={self.fits}, limited_by={self.limited_by!r}, "
+            f"step_seconds={self.step_seconds!r})"
+        )
+
+    @functools.cached_property
+    def step_seconds(self) -> Band:
+        """One decode step: the time between two tokens of one user."""
+        return self.factors.band(self.parts)
+
+    @functools.cached_property
+    def prefill_seconds(self) -> Band:
+        """From `batch` prompts that come together on an idle machine to their first tokens."""
+        return self.factors.band(self.first_tokens)
 
     @property
     def user_tokens_per_second(self) -> Band:
@@ -479,6 +548,21 @@ class ServingPoint:
     def tokens_per_second_per_chip(self) -> Band:
         """Answer tokens of all users over the chips, while nobody's prompt is read."""
         return _inverse(self.step_seconds) * (self.batch / self.n_chips)
+
+    @property
+    def served(self) -> float | None:
+        """The most likely of `served_tokens_per_second_per_chip`."""
+        return None if self.with_prompts is None else self.batch / self.n_chips / sum(self.with_prompts)
+
+    @functools.cached_property
+    def served_tokens_per_second_per_chip(self) -> Band | None:
+        """Answer tokens of all users over the chips with the prompts read in between, one for each answer.
+
+        Costs follow from this one. None where the length of an answer is not known.
+        """
+        if self.with_prompts is None:
+            return None
+        return _inverse(self.factors.band(self.with_prompts)) * (self.batch / self.n_chips)
 
 
 @dataclass(frozen=True)
@@ -627,53 +711,62 @@ def _serve(
     most = min(MOST_SEQUENCES, most_sequences(shape, machine, held))
     if batches is None:
         batches = tuple(sorted({*(2**i for i in range(12) if 2**i <= max(most, 1)), max(most, 1)}))
-    factors = _fitted_factors(chip_id, shape.params_b / shape.active_params_b, precision)
+    never = context_beyond_which_never(shape, machine)
     return Serving(
         chip_id=chip_id,
         n_chips=n_chips,
         precision=precision,
         context=context,
         output_len=output_len,
-        points=tuple(
-            _point(shape, machine, factors, batch, held, context, output_len, batch <= most)
-            for batch in batches
-        ),
+        points=_curve(shape, machine, precision, batches, held, context, output_len, most),
         most_sequences=most,
         compute_bound_batch=compute_bound_batch(shape, machine, held),
         compute_bound_batch_without_kv=compute_bound_batch(shape, machine, 0) or math.inf,
-        context_beyond_which_never=context_beyond_which_never(shape, machine),
-        cases=tuple(row.id for row in left_out() if row.chip == chip_id),
+        context_beyond_which_never=never,
+        cases=_cases_on(chip_id),
         remarks=(*shape.remarks, *machine.remarks),
     )
 
 
-def _point(
+def _curve(
     shape: ModelShape,
     machine: Machine,
-    factors: Factors,
-    batch: int,
+    precision: str,
+    batches: tuple[int, ...],
     held: int,
     context: int,
     output_len: int | None,
-    fits: bool,
-) -> ServingPoint:
-    work = decode_work(shape, machine, batch, held)
-    parts = factors.parts(work)
+    most: int,
+) -> tuple[ServingPoint, ...]:
+    """Return the points, plain numbers only: a search looks at many of them and asks few for their bands."""
+    of, elements = units(shape, machine), shape.kv_elements(held)
+    assert elements is not None
+    factors = _fitted_factors(machine.chip.id, shape.params_b / shape.active_params_b, precision)
     prompt = context - (output_len or 0)
-    served = None
-    if output_len is not None:
-        reading = factors.parts(prefill_work(shape, machine, prompt))
-        with_prompts = parts.plus(reading, batch / output_len)
-        served = _inverse(factors.band(with_prompts)) * (batch / machine.n_chips)
-    return ServingPoint(
-        batch=batch,
-        n_chips=machine.n_chips,
-        fits=fits,
-        limited_by=_limit(work, parts),
-        step_seconds=factors.band(parts),
-        served_tokens_per_second_per_chip=served,
-        prefill_seconds=factors.band(factors.parts(_first_tokens_work(shape, machine, prompt, batch))),
-    )
+    reading = factors.parts(prefill_work(of, prompt))
+    points = []
+    for batch in batches:
+        work = decode_work(shape, of, batch, elements)
+        parts = factors.parts(work)
+        points.append(
+            ServingPoint(
+                batch=batch,
+                n_chips=machine.n_chips,
+                fits=batch <= most,
+                limited_by=_limit(work, parts),
+                seconds=sum(parts),
+                parts=parts,
+                first_tokens=factors.parts(first_tokens_work(shape, of, prompt, batch)),
+                with_prompts=None if output_len is None else parts.plus(reading, batch / output_len),
+                factors=factors,
+            )
+        )
+    return tuple(points)
+
+
+@functools.cache
+def _cases_on(chip_id: str) -> tuple[str, ...]:
+    return tuple(row["id"] for row in _shipped()["left_out"] if row["chip"] == chip_id and row["fitted"])
 
 
 def _limit(work: Work, parts: Parts) -> str:

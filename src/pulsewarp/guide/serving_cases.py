@@ -36,6 +36,7 @@ from pulsewarp.guide.serving import (
     prefill_work,
     prior,
     terms_of,
+    units,
 )
 
 CASES_FORM = "pulsewarp-serving-cases/1"
@@ -152,13 +153,16 @@ def _split(case: ServingCase, n: int) -> _Split | None:
     machine = machine_for(chips.get(case.chip), n, case.precision, case.kv_precision)
     if machine is None:
         raise ValueError(f"Serving case {case.id!r}: the catalogue does not know enough of {case.chip}.")
-    prefill = prefill_work(case.shape, machine, case.prompt_len)
+    of = units(case.shape, machine)
+    prefill = prefill_work(of, case.prompt_len)
     if case.kind == "prefill MFU":
         return _Split(Work(), 0.0, prefill, n / case.prompt_len)
     batch = case.batch if case.batch is not None else _load(case, machine)
     if batch < 1:
         return None
-    step = decode_work(case.shape, machine, batch, case.prompt_len + case.output_len // 2)
+    elements = case.shape.kv_elements(case.prompt_len + case.output_len // 2)
+    assert elements is not None  # a test asks for every case
+    step = decode_work(case.shape, of, batch, elements)
     return _Split(step, n * case.beams / batch, prefill, n / case.output_len if case.counts_prompts else 0.0)
 
 
