@@ -213,6 +213,8 @@ def _inference(shape: ModelShape, dtype: str, context: int | None, sequences: in
     size = matmul.BYTES[dtype]
     parts, remarks = [Part("weights", shape.params_b * 1e9 * size)], list(shape.remarks)
     elements = None if context is None else shape.kv_elements(context)
+    if not shape.generates:
+        return MemoryNeed(tuple(parts), tuple(remarks))
     if elements is None:
         what = "seq_len is" if context is None else "layers, kv_heads and head_dim are"
         remarks.append(f"The KV cache comes on top: {what} not given.")

@@ -50,6 +50,8 @@ class ModelShape:
     latent_kv : int, optional
         Elements that one token leaves in one layer's cache where keys and values are kept as one latent
         vector (multi-head latent attention); None where they are kept as heads.
+    generates : bool
+        Whether it makes one token after the other; an encoder does not, and keeps no KV cache.
     source : chips.Source, optional
         Where the card was read; None for the reader's own model.
     remarks : tuple of str
@@ -78,6 +80,7 @@ class ModelShape:
     sliding_window: int | None = None
     windowed_layers: int | None = None
     latent_kv: int | None = None
+    generates: bool = True
     source: Source | None = None
     remarks: tuple[str, ...] = ()
 
@@ -107,10 +110,11 @@ class ModelShape:
         Returns
         -------
         int or None
-            Elements (times the bytes of one gives the cache), or None where the shape does not say.
+            Elements (times the bytes of one gives the cache); None for an encoder, or where the shape does
+            not say.
         """
         whole_number("context", context, least=0)
-        if self.layers is None:
+        if self.layers is None or not self.generates:
             return None
         if self.latent_kv is not None:
             per_layer = self.latent_kv
@@ -183,6 +187,7 @@ def _card(row: Mapping[str, Any], sources: Mapping[str, Source]) -> ModelShape:
         id=row["id"],
         name=row["name"],
         domain=row["domain"],
+        generates=not row.get("encoder", False),
         source=sources[row["source"]],
         **{name: row[name] for name in _DIMENSIONS if name in row},
     )
