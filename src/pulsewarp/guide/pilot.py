@@ -12,7 +12,7 @@ from pulsewarp.guide import gates, machines
 from pulsewarp.guide.band import Band, short
 from pulsewarp.guide.costs import ChipEstimate, Comparison
 from pulsewarp.guide.machines import MACHINES, Machine
-from pulsewarp.guide.pilot_files import MOST_HOURS, as_gcloud, as_terraform
+from pulsewarp.guide.pilot_files import as_gcloud, as_terraform
 from pulsewarp.guide.workload import Workload
 
 # The model's typical error on sources it has not seen is about this factor: a measured difference below
@@ -234,11 +234,11 @@ def _question(
         )
     side = sides[0].upper() if sides else "chip"
     estimate = chosen.get(sides[0]) if sides else None
-    usd = None if estimate is None else estimate.usd_per_billion_tokens
-    promised = "" if usd is None else f": {usd} US dollars a billion tokens"
+    usd = None if estimate is None else estimate.usd
+    unit = "US dollars a billion tokens" if estimate and estimate.training else "US dollars a million tokens"
+    promised = "" if usd is None else f": {usd} {unit}"
     edge = (
-        f"Stop when {REPEATS} repeats cost more than {short(usd.high)} US dollars a billion tokens, "
-        "the band's upper edge."
+        f"Stop when {REPEATS} repeats cost more than {short(usd.high)} {unit}, the band's upper edge."
         if usd is not None
         else f"Stop when {REPEATS} repeats cost more than the budget you write down first."
     )
@@ -251,7 +251,7 @@ def _question(
 def _chosen(workload: Workload, comparison: Comparison, side: str) -> ChipEstimate | None:
     """Return the cheapest chip of a side, or the first compared where no cost is known."""
     of_side = [e for e in comparison.estimates if e.family == side]
-    priced = [(usd.value, e) for e in of_side if (usd := e.usd_per_billion_tokens) is not None]
+    priced = [(usd.value, e) for e in of_side if (usd := e.usd) is not None]
     if priced:
         return min(priced, key=lambda pair: pair[0])[1]
     named = {"gpu": workload.gpu_chip, "tpu": workload.tpu_chip}[side]
@@ -390,13 +390,13 @@ def _rent(machine: Machine, kind: str, what: str) -> Command:
     if machine.route == "gke":
         return Command(
             text,
-            f"Adds a node pool of {kind}{more} through GKE ({machine.capacity}), scaled up by the first job.",
+            f"Adds a node pool of {kind}{more} through GKE ({machine.capacity}).",
             machines.GCLOUD_HELP,
             machine.remark,
         )
     return Command(
         text,
-        f"Asks Compute Engine for one {kind}{more} ({machine.capacity}), deleted after {MOST_HOURS} hours.",
+        f"Asks Compute Engine for one {kind}{more} ({machine.capacity}).",
         machines.TPU_CREATE if side == "tpu" else machines.FLEX_START,
         machine.remark,
     )

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import json
+import math
+from collections.abc import Iterable
 from typing import Any
 
 from pulsewarp.chips import Source
+from pulsewarp.guide import report_rows as rows
 from pulsewarp.guide.advice import Advice, Reason
-from pulsewarp.guide.band import Band, short
+from pulsewarp.guide.band import Band
 from pulsewarp.guide.costs import ChipEstimate
+from pulsewarp.guide.pilot import Pilot
+from pulsewarp.guide.report_rows import KINDS, MACHINES, Cell, Table
 
 FORM = "pulsewarp-advice/1"
-
-_KINDS = {
-    "neither": "rules out both",
-    "conflict": "conflict",
-    "gate": "rules out the other",
-    "favours": "speaks for",
-    "cost": "cost",
-    "fit": "memory",
-    "time": "time",
-    "energy": "energy",
-    "unknown": "not known",
-}
-_MACHINES = {"gpu": "GPU", "tpu": "TPU", "": "–"}  # noqa: RUF001 - an en dash is what an empty cell shows
-
-
-@dataclass(frozen=True)
-class _Table:
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    links: Mapping[str, str] = field(default_factory=dict)  # text of a cell to the address it leads to
+COMMAND = "pulsewarp advise workload.yaml --html report.html"
 
 
 def as_dict(advice: Advice) -> dict[str, Any]:
@@ -53,21 +37,40 @@ def as_dict(advice: Advice) -> dict[str, Any]:
                 "way_round": reason.way_round or None,
                 "way_round_cost": reason.way_round_cost or None,
                 "contested": reason.contested or None,
+                "holds_until": reason.holds_until or None,
+                "shown_in": None if reason.shown_in is None else str(reason.shown_in),
             }
             for reason in advice.reasons
         ],
-        "cost_ratio_tpu_over_gpu": _band_dict(advice.cost_ratio),
+        "cost_ratio_tpu_over_gpu": _band_dict(advice.cost.ratio),
         "estimates": [_estimate_dict(estimate) for estimate in advice.estimates],
+        "price_line": [
+            {
+                "gpu_price_factor_from": piece.low,
+                "gpu_price_factor_to": None if math.isinf(piece.high) else piece.high,
+                "verdict": piece.verdict,
+                "because": piece.because,
+            }
+            for piece in advice.price_line
+        ],
+        "break_even": _break_even_dict(advice),
+        "cost_inputs": [
+            {
+                "name": item.name,
+                "value": item.value,
+                "unit": item.unit or None,
+                "given": item.given,
+                "source": _source_dict(item.source),
+                "text": item.text,
+            }
+            for item in advice.inputs
+        ],
+        "measured": [item.text for item in advice.measured],
         "flips": [
             {"field": f.field, "now": f.now, "to": f.to, "verdict": f.verdict, "because": f.because}
             for f in advice.flips
         ],
-        "pilot": {
-            "question": advice.pilot.question,
-            "metric": advice.pilot.metric,
-            "stop_ratio": advice.pilot.stop_ratio,
-            "steps": list(advice.pilot.steps),
-        },
+        "pilot": _pilot_dict(advice.pilot),
         "as_of": advice.as_of,
         "version": advice.version,
     }
@@ -79,16 +82,20 @@ def as_text(advice: Advice) -> str:
     lines += ["You said: " + _workload(advice), ""]
     lines.append("Reasons")
     for number, reason in enumerate(advice.reasons, 1):
-        machine = f", {_MACHINES[reason.machine]}" if reason.machine else ""
-        lines.append(f" {number}. [{_KINDS[reason.kind]}{machine}] {reason.text}")
+        machine = f", {MACHINES[reason.machine]}" if reason.machine else ""
+        lines.append(f" {number}. [{KINDS[reason.kind]}{machine}] {reason.text}")
         for label, value in _details(reason):
             lines.append(f"    {label}: {value}")
-    for table in (_estimates(advice), _flips(advice)):
-        if table.rows:
-            lines += ["", table.title, *_columns(table)]
+    lines += [f" [measured] {item.text}" for item in advice.measured]
+    for table in tables(advice):
+        lines += ["", table.title, *_columns(table)]
+    lines += [f" {cell.text}" for cell in rows.break_even(advice)]
     lines += ["", "Pilot", f" Question: {advice.pilot.question}", f" Metric: {advice.pilot.metric}."]
     lines += [f" {advice.pilot.stop_ratio}"]
-    lines += [f" {number}. {step}" for number, step in enumerate(advice.pilot.steps, 1)]
+    for number, day in enumerate(advice.pilot.days, 1):
+        lines.append(f" {number}. {day.name}: {day.does}")
+        lines += [f"    $ {command.text}" for command in day.commands]
+    lines += [f" {text}" for text in (rows.pilot_cost(advice).text, *advice.pilot.remarks) if text]
     lines += ["", _footer(advice)]
     return "\n".join(lines)
 
@@ -96,138 +103,97 @@ def as_text(advice: Advice) -> str:
 def as_markdown(advice: Advice) -> str:
     """Return a report in Markdown."""
     parts = [f"**{advice.summary}**", f"You said: {_workload(advice)}"]
-    for table in (_reasons(advice), _estimates(advice), _flips(advice)):
-        if table.rows:
-            rows = [table.head, tuple("---" for _ in table.head), *table.rows]
-            body = "\n".join("| " + " | ".join(_cell(c, table.links) for c in row) + " |" for row in rows)
-            parts.append(f"### {table.title}\n\n{body}")
-    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(advice.pilot.steps, 1))
+    parts += [f"You measured: {item.text}" for item in advice.measured]
+    parts += [_markdown_table(table) for table in (rows.reasons(advice), *tables(advice)) if table.rows]
+    parts += [cell.text for cell in rows.break_even(advice)]
+    pilot = advice.pilot
     parts.append(
-        f"### Pilot\n\n{advice.pilot.question}\n\nMetric: {advice.pilot.metric}. "
-        f"{advice.pilot.stop_ratio}\n\n{steps}"
+        f"### Pilot\n\n{pilot.question}\n\nMetric: {pilot.metric}. {pilot.stop_ratio}\n\n"
+        + "\n".join(f"{number}. {step}" for number, step in enumerate(pilot.steps, 1))
     )
-    parts.append(f"*{_footer(advice)}*")
+    parts += [_markdown_table(table) for table in (rows.commands(advice),) if table.rows]
+    parts += [text for text in (rows.pilot_cost(advice).text, *pilot.remarks) if text]
+    if pilot.watch:
+        parts.append("What to watch:\n\n" + "\n".join(f"- {text}" for text in pilot.watch))
+    if advice.estimates:
+        parts.append(
+            "### How each number came by\n\n"
+            + "\n".join(f"- {name}: {text}" for name, text in rows.FORMULAS.items())
+        )
+        parts += [_markdown_table(table) for table in (rows.prices(advice),) if table.rows]
+    parts.append(f"To reproduce, save as `workload.yaml`:\n\n```yaml\n{as_yaml(advice)}```\n\n`{COMMAND}`")
+    parts.append(f"*{_stamp(advice)}*")
     return "\n\n".join(parts) + "\n"
 
 
+def tables(advice: Advice) -> tuple[Table, ...]:
+    """Return the tables that a face shows besides the reasons: numbers, price line, flips, inputs.
+
+    Parameters
+    ----------
+    advice : Advice
+        What to show.
+
+    Returns
+    -------
+    tuple of Table
+        Those that have rows.
+    """
+    found = (rows.estimates(advice), rows.price_line(advice), rows.flips(advice), rows.inputs(advice))
+    return tuple(table for table in found if table.rows)
+
+
 def as_html(advice: Advice) -> str:
-    """Return a report in plain HTML: headings, tables with captions and scopes, no script, no request."""
+    """Return a report in plain HTML for a notebook: tables with captions, no script, no request."""
+    pilot = advice.pilot
+    shown = (rows.reasons(advice), rows.estimates(advice), rows.flips(advice))
     parts = [
         "<div>",
-        f"<p><strong>{_text(advice.summary)}</strong></p>",
-        f"<p>You said: {_text(_workload(advice))}</p>",
-    ]
-    parts += [_html_table(t) for t in (_reasons(advice), _estimates(advice), _flips(advice)) if t.rows]
-    parts += [
-        f"<p><strong>Pilot</strong></p><p>{_text(advice.pilot.question)}</p>",
-        f"<p>Metric: {_text(advice.pilot.metric)}. {_text(advice.pilot.stop_ratio)}</p>",
-        "<ol>" + "".join(f"<li>{_text(step)}</li>" for step in advice.pilot.steps) + "</ol>",
-        f"<p><small>{_text(_footer(advice))}</small></p>",
+        f"<p><strong>{escape(advice.summary)}</strong></p>",
+        f"<p>You said: {escape(_workload(advice))}</p>",
+        *(_html_table(table) for table in shown if table.rows),
+        f"<p><strong>Pilot</strong></p><p>{escape(pilot.question)}</p>",
+        f"<p>Metric: {escape(pilot.metric)}. {escape(pilot.stop_ratio)}</p>",
+        "<ol>" + "".join(f"<li>{escape(step)}</li>" for step in pilot.steps) + "</ol>",
+        f"<p><small>{escape(_footer(advice))}</small></p>",
         "</div>",
     ]
     return "\n".join(parts)
 
 
-# --- rows ------------------------------------------------------------------------------------------------
+def as_yaml(advice: Advice) -> str:
+    """Return the workload as lines that ``pulsewarp advise`` reads back.
+
+    Parameters
+    ----------
+    advice : Advice
+        What to reproduce.
+
+    Returns
+    -------
+    str
+        One field a line; text in quotes, so that YAML guesses nothing.
+    """
+    return "".join(f"{name}: {json.dumps(value)}\n" for name, value in advice.workload.to_dict().items())
 
 
-def _reasons(advice: Advice) -> _Table:
-    return _Table(
-        "Reasons, strongest first",
-        (
-            "What it does",
-            "For",
-            "Why",
-            "The way round, and its cost",
-            "Who says so, when",
-            "What speaks against it",
-        ),
-        tuple(
-            (
-                _KINDS[reason.kind],
-                _MACHINES[reason.machine],
-                reason.text,
-                _way_round(reason),
-                _source_text(reason),
-                reason.contested,
-            )
-            for reason in advice.reasons
-        ),
-        {
-            _source_text(reason): reason.source.address
-            for reason in advice.reasons
-            if reason.source is not None and reason.source.address.startswith("https://")
-        },
-    )
+def escape(text: str) -> str:
+    """Return text that HTML shows as it is.
+
+    Parameters
+    ----------
+    text : str
+        Anything.
+
+    Returns
+    -------
+    str
+        With its marks escaped.
+    """
+    return html.escape(text)
 
 
-def _estimates(advice: Advice) -> _Table:
-    columns: dict[str, tuple[str, ...]] = {
-        "Chip": tuple(e.name for e in advice.estimates),
-        "Chips": tuple(f"{e.n_chips:,}" for e in advice.estimates),
-    }
-    bands: dict[str, tuple[list[Band | None], str]] = {
-        "Tokens/s a chip": (
-            [e.training.tokens_per_second_per_chip if e.training else None for e in advice.estimates],
-            "unknown",
-        ),
-        "$ a chip-hour": ([e.usd_per_chip_hour for e in advice.estimates], "no price seen"),
-        "$ a billion tokens": ([e.usd_per_billion_tokens for e in advice.estimates], "unknown"),
-        "Days in all": ([e.days for e in advice.estimates], "unknown"),
-        "kWh a billion tokens": ([e.kwh_per_billion_tokens for e in advice.estimates], "not published"),
-    }
-    for title, (values, otherwise) in bands.items():
-        if any(value is not None for value in values):
-            columns[title] = tuple(otherwise if value is None else str(value) for value in values)
-    if any(e.training for e in advice.estimates):
-        runs = [len(e.training.cases) if e.training else 0 for e in advice.estimates]
-        columns["Published runs"] = tuple(str(count) for count in runs)
-    floors = [e.decode_floor_seconds for e in advice.estimates]
-    if any(floor is not None for floor in floors):
-        columns["Decode step, ms, at least"] = tuple(
-            "unknown" if floor is None else short(1e3 * floor) for floor in floors
-        )
-    return _Table("Numbers, with 80 % bands", tuple(columns), tuple(zip(*columns.values(), strict=True)))
-
-
-def _flips(advice: Advice) -> _Table:
-    return _Table(
-        "What would change the verdict",
-        ("Input", "Now", "If it were", "Verdict", "Because"),
-        tuple((flip.field, flip.now, flip.to, flip.verdict, flip.because) for flip in advice.flips),
-    )
-
-
-def _details(reason: Reason) -> Iterable[tuple[str, str]]:
-    if reason.source is not None:
-        yield "source", f"{_source_text(reason)} <{reason.source.address}>"
-    if reason.way_round:
-        yield "way round", _way_round(reason)
-    if reason.contested:
-        yield "against it", reason.contested
-
-
-def _workload(advice: Advice) -> str:
-    known = advice.workload.known()
-    return ", ".join(f"{name} {value}" for name, value in known.items()) or "nothing (every field unknown)"
-
-
-def _footer(advice: Advice) -> str:
-    return (
-        f"pulsewarp {advice.version}, catalogue as of {advice.as_of}. "
-        f"To reproduce: guide.advise(guide.{advice.workload!r})"
-    )
-
-
-def _way_round(reason: Reason) -> str:
-    return f"{reason.way_round} Cost: {reason.way_round_cost}." if reason.way_round_cost else reason.way_round
-
-
-def _source_text(reason: Reason) -> str:
-    if reason.source is not None:
-        return f"{reason.source.title} ({reason.source.date})"
-    formula = reason.kind in ("cost", "fit", "time", "energy")
-    return f"your own inputs, by the formula {reason.name}" if formula else ""
+# --- plain data ---------------------------------------------------------------------------------------------
 
 
 def _source_dict(source: Source | None) -> dict[str, str] | None:
@@ -236,6 +202,49 @@ def _source_dict(source: Source | None) -> dict[str, str] | None:
 
 def _band_dict(band: Band | None) -> dict[str, float] | None:
     return None if band is None else band.to_dict()
+
+
+def _break_even_dict(advice: Advice) -> dict[str, Any]:
+    breaks = advice.break_even
+    return {
+        "gpu_price_factor": _band_dict(breaks.gpu_price_factor),
+        "gpu_chip": breaks.gpu_chip or None,
+        "gpu_usd_per_chip_hour": _band_dict(breaks.gpu_usd_per_chip_hour),
+        "batch": breaks.batch,
+        "compute_bound_batch": dict(breaks.compute_bound_batch),
+        "port_weeks": _band_dict(breaks.port_weeks),
+        "missing": list(breaks.missing),
+    }
+
+
+def _pilot_dict(pilot: Pilot) -> dict[str, Any]:
+    return {
+        "question": pilot.question,
+        "metric": pilot.metric,
+        "stop_ratio": pilot.stop_ratio,
+        "steps": list(pilot.steps),
+        "days": [
+            {
+                "name": day.name,
+                "does": day.does,
+                "stop_if": day.stop_if,
+                "commands": [
+                    {
+                        "text": c.text,
+                        "why": c.why,
+                        "source": _source_dict(c.source),
+                        "unverified": c.unverified,
+                    }
+                    for c in day.commands
+                ],
+            }
+            for day in pilot.days
+        ],
+        "watch": list(pilot.watch),
+        "machines": [{"chip": m.chip_id, "smallest": m.smallest, "host": m.host} for m in pilot.machines],
+        "remarks": list(pilot.remarks),
+        "cost_usd": _band_dict(pilot.cost_usd),
+    }
 
 
 def _estimate_dict(estimate: ChipEstimate) -> dict[str, Any]:
@@ -264,34 +273,75 @@ def _estimate_dict(estimate: ChipEstimate) -> dict[str, Any]:
             for row in estimate.price_rows
         ],
         "usd_per_billion_tokens": _band_dict(estimate.usd_per_billion_tokens),
+        "usd_per_million_output_tokens": _band_dict(estimate.usd_per_million_output_tokens),
+        "batch": None if estimate.point is None else estimate.point.batch,
+        "step_seconds": None if estimate.point is None else _band_dict(estimate.point.step_seconds),
+        "served_tokens_per_second_per_chip": None
+        if estimate.point is None
+        else _band_dict(estimate.point.served_tokens_per_second_per_chip),
         "days": _band_dict(estimate.days),
+        "weeks_until_done": _band_dict(estimate.weeks_until_done),
         "kwh_per_billion_tokens": _band_dict(estimate.kwh_per_billion_tokens),
+        "kwh_per_million_output_tokens": _band_dict(estimate.kwh_per_million_output_tokens),
+        "measured": list(estimate.measured),
+        "remarks": list(estimate.remarks),
         "decode_floor_seconds": estimate.decode_floor_seconds,
     }
 
 
-# --- faces -----------------------------------------------------------------------------------------------
+# --- faces --------------------------------------------------------------------------------------------------
 
 
-def _columns(table: _Table) -> list[str]:
-    rows = [table.head, *table.rows]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(table.head))]
-    return [" " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+def _details(reason: Reason) -> Iterable[tuple[str, str]]:
+    if reason.source is not None:
+        yield "source", f"{reason.source.title} ({reason.source.date}) <{reason.source.address}>"
+    if reason.way_round:
+        yield "way round", rows.way_round(reason)
+    if reason.contested:
+        yield "against it", reason.contested
+    if reason.holds_until:
+        yield "until", reason.holds_until
+    if reason.shown_in is not None:
+        yield "shown in", str(reason.shown_in)
 
 
-def _cell(text: str, links: Mapping[str, str]) -> str:
-    shown = text.replace("|", "\\|").replace("\n", " ")
-    return f"[{shown}]({links[text]})" if text in links else shown
+def _workload(advice: Advice) -> str:
+    known = advice.workload.known()
+    return ", ".join(f"{name} {value}" for name, value in known.items()) or "nothing (every field unknown)"
 
 
-def _text(text: str) -> str:
-    return html.escape(text)
+def _stamp(advice: Advice) -> str:
+    return f"pulsewarp {advice.version}, catalogue as of {advice.as_of}."
 
 
-def _html_table(table: _Table) -> str:
-    head = "".join(f'<th scope="col" {_LEFT}>{_text(cell)}</th>' for cell in table.head)
-    body = "".join(f"<tr>{_html_row(row, table.links)}</tr>" for row in table.rows)
-    title = _text(table.title)
+def _footer(advice: Advice) -> str:
+    return f"{_stamp(advice)} To reproduce: guide.advise(guide.{advice.workload!r})"
+
+
+def _columns(table: Table) -> list[str]:
+    lines = [table.head, *(tuple(cell.text for cell in row) for row in table.rows)]
+    widths = [max(len(row[i]) for row in lines) for i in range(len(table.head))]
+    return [" " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in lines]
+
+
+def _markdown_table(table: Table) -> str:
+    lines = [
+        " | ".join(table.head),
+        " | ".join("---" for _ in table.head),
+        *(" | ".join(_markdown_cell(cell) for cell in row) for row in table.rows),
+    ]
+    return f"### {table.title}\n\n" + "\n".join(f"| {line} |" for line in lines)
+
+
+def _markdown_cell(cell: Cell) -> str:
+    shown = cell.text.replace("|", "\\|").replace("\n", " ")
+    return f"[{shown}]({cell.href})" if cell.href else shown
+
+
+def _html_table(table: Table) -> str:
+    head = "".join(f'<th scope="col" {_LEFT}>{escape(cell)}</th>' for cell in table.head)
+    body = "".join(f"<tr>{_html_row(row)}</tr>" for row in table.rows)
+    title = escape(table.title)
     return (
         f'<div style="overflow-x:auto" tabindex="0" role="group" aria-label="{title}">'
         '<table style="min-width:40rem">'
@@ -304,13 +354,11 @@ def _html_table(table: _Table) -> str:
 _LEFT = 'style="text-align:left;vertical-align:top"'
 
 
-def _html_row(row: tuple[str, ...], links: Mapping[str, str]) -> str:
+def _html_row(row: tuple[Cell, ...]) -> str:
     first, *rest = row
-    cells = "".join(f"<td {_LEFT}>{_linked(cell, links)}</td>" for cell in rest)
-    return f'<th scope="row" {_LEFT}>{_text(first)}</th>{cells}'
+    cells = "".join(f"<td {_LEFT}>{_linked(cell)}</td>" for cell in rest)
+    return f'<th scope="row" {_LEFT}>{escape(first.text)}</th>{cells}'
 
 
-def _linked(cell: str, links: Mapping[str, str]) -> str:
-    if cell not in links:
-        return _text(cell)
-    return f'<a href="{_text(links[cell])}">{_text(cell)}</a>'
+def _linked(cell: Cell) -> str:
+    return f'<a href="{escape(cell.href)}">{escape(cell.text)}</a>' if cell.href else escape(cell.text)

@@ -1,0 +1,163 @@
+"""The pilot: generated from workload and verdict, with commands that parse and files that can be taken."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from pulsewarp import chips, guide
+from pulsewarp.cli import _build_parser
+from pulsewarp.guide import Workload
+from pulsewarp.guide.machines import MACHINES, Machine
+from pulsewarp.guide.pilot import REPEATS, TIMED_STEPS, WARM_UP_STEPS, pilot_chip_hours
+from pulsewarp.guide.pilot_files import as_gcloud, as_terraform
+
+TRAINING = Workload(domain="llm", phase="train", params_b=70, framework="jax", chips=512, tokens_b=2000)
+PAIRS = [(MACHINES["tpu_v5e"],), (MACHINES["tpu_v6e"], MACHINES["h100_sxm"]), (MACHINES["tpu_v7"],)]
+both = pytest.mark.parametrize("rented", PAIRS, ids=lambda rented: "-".join(m.chip_id for m in rented))
+
+
+def pilot(**fields: object) -> guide.Pilot:
+    return guide.advise(TRAINING.change(**fields)).pilot
+
+
+def braces_match(text: str) -> bool:
+    """Whether every brace, bracket and quote outside comments closes."""
+    bare = re.sub(r"(?m)^\s*#.*$", "", text)
+    bare = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', bare)
+    depth: list[str] = []
+    for mark in re.findall(r"[{}\[\]()\"]", bare.replace('""', "")):
+        if mark in "{[(":
+            depth.append(mark)
+        elif mark == '"' or not depth or depth.pop() + mark not in ("{}", "[]", "()"):
+            return False
+    return not depth
+
+
+def test_the_days_are_those_of_the_procedure() -> None:
+    days = {day.name: day for day in pilot().days}
+    assert list(days) == ["Paper day", "One chip", "One host", "Real input", "Scale", "Feed back"]
+    for number in (WARM_UP_STEPS, TIMED_STEPS, REPEATS):
+        assert str(number) in days["One host"].does
+    assert all(day.stop_if for day in days.values())
+    assert pilot().steps[0].startswith("Paper day: ")
+
+
+def test_each_open_side_is_rented_and_a_ruled_out_one_is_not() -> None:
+    assert [chips.get(m.chip_id).family for m in pilot().machines] == ["tpu", "gpu"]
+    only_gpu = pilot(custom_kernels="triton", framework="any")
+    assert [chips.get(m.chip_id).family for m in only_gpu.machines] == ["gpu"]
+    assert "tpu" not in only_gpu.gcloud() and "tpu" not in only_gpu.terraform().replace("http", "")
+    assert not re.search(r"\btpu", " ".join(command.text for command in only_gpu.commands))
+
+
+def test_the_chip_is_the_one_that_the_workload_names() -> None:
+    for chip_id in ("tpu_v5e", "tpu_v5p", "tpu_v7"):
+        assert pilot(tpu_chip=chip_id).machines[0].chip_id == chip_id
+    for chip_id in ("h200_sxm", "a100_sxm_80"):
+        assert pilot(gpu_chip=chip_id).machines[1].chip_id == chip_id
+
+
+def test_a_chip_without_a_machine_type_is_replaced_and_told() -> None:
+    planned = pilot(gpu_chip="mi300x")
+    assert planned.machines[1].chip_id == "h100_sxm"
+    assert any("No machine type was read for" in remark for remark in planned.remarks)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"location": "own_machine"}, "location 'own_machine'"),
+        ({"params_b": 0.0001, "batch": "one"}, "neither"),
+    ],
+)
+def test_where_nothing_is_rented_the_files_say_why(fields: dict[str, object], sentence: str) -> None:
+    planned = pilot(**fields)
+    assert planned.machines == () and planned.cost_usd is None
+    for write in (planned.gcloud, planned.terraform):
+        with pytest.raises(ValueError, match=sentence):
+            write()
+
+
+def test_the_cost_is_hours_times_price() -> None:
+    advice = guide.advise(TRAINING)
+    prices = {e.chip_id: e.usd_per_chip_hour for e in advice.estimates}
+    assert advice.pilot.cost_usd is not None
+    for edge in ("low", "value", "high"):
+        parts = [getattr(prices[m.chip_id], edge) * pilot_chip_hours(m) for m in advice.pilot.machines]
+        assert getattr(advice.pilot.cost_usd, edge) == pytest.approx(sum(parts))
+    assert str(100 * -(-round(advice.pilot.cost_usd.high) // 100)) in advice.pilot.gcloud()
+
+
+def test_our_own_commands_are_ones_that_the_command_line_knows() -> None:
+    """A typo in an option of a pilot's command turns this red; so does an option that goes away."""
+    own = [c.text for c in pilot().commands if c.text.startswith("pulsewarp ")]
+    assert any("bench" in text for text in own) and any("--measured" in text for text in own)
+    for text in own:
+        _build_parser().parse_all(shlex.split(text)[1:])
+
+
+def test_the_script_knows_every_step_that_a_day_names() -> None:
+    planned = pilot()
+    steps = {c.text.split()[-1] for c in planned.commands if c.text.startswith("bash pilot.sh")}
+    assert steps and steps <= set(re.findall(r"^  ([a-z-]+)\)$", planned.gcloud(), re.MULTILINE))
+
+
+@both
+def test_the_script_is_bash(rented: tuple[Machine, ...]) -> None:
+    script = as_gcloud(rented, 5000)
+    for text, status in ((script, 0), (script.replace("esac", ""), 2)):
+        assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == status
+    for machine in rented:
+        assert f"--machine-type={machine.host}" in script
+    # Every way of renting ends by itself, and none goes through the legacy interface.
+    assert script.count("create") and "compute tpus" not in script
+    for block in re.findall(
+        r"gcloud (?:compute instances|container node-pools) create.*?;;", script, re.DOTALL
+    ):
+        assert "--max-run-duration=" in block
+
+
+@both
+def test_the_script_without_its_settings_says_which_one_is_missing(rented: tuple[Machine, ...]) -> None:
+    done = subprocess.run(
+        ["bash", "-s", "budget"],
+        input=as_gcloud(rented, None),
+        text=True,
+        capture_output=True,
+        check=False,
+        env={},
+    )
+    assert done.returncode != 0 and "PROJECT: set it to" in done.stderr
+
+
+@both
+def test_the_terraform_file_has_the_shape_of_one(rented: tuple[Machine, ...]) -> None:
+    text = as_terraform(rented, 5000)
+    assert braces_match(text) and not braces_match(text.rstrip().removesuffix("}"))
+    used, declared = (set(re.findall(p, text)) for p in (r"var\.(\w+)", r'variable "(\w+)"'))
+    assert used == declared
+    assert 'resource "google_billing_budget"' in text
+    for machine in rented:
+        assert f'"{machine.host}"' in text
+    assert text.count("max_run_duration") == len(rented)
+    if shutil.which("terraform"):  # the real formatter parses it; where it is missing the shape above stands
+        done = subprocess.run(
+            ["terraform", "fmt", "-"], input=text, text=True, capture_output=True, check=False
+        )
+        assert done.returncode == 0 and done.stdout.strip() == text.strip()
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.chip_id)
+def test_each_machine_is_of_a_chip_that_can_be_had_and_says_where_it_was_read(machine: Machine) -> None:
+    chip = chips.get(machine.chip_id)
+    assert chip.status.startswith("available") and chip.caveat is None
+    assert machine.source.address.startswith("https://") and machine.source.date
+    # The count of chips stands in the name itself: ...-4t, ...-8g.
+    for name, count in ((machine.smallest, machine.smallest_chips), (machine.host, machine.host_chips)):
+        assert int(re.search(r"(\d+)[tg]$", name)[1]) == count  # type: ignore[index]
+    assert (machine.route == "gke") == (machine.chip_id == "tpu_v5e")
