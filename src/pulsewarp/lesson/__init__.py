@@ -6,11 +6,13 @@ from pulsewarp.lesson.exercises import Exercise, Verdict, exercise
 from pulsewarp.lesson.own_kernels import KernelExercise, kernel_exercise, own_kernel
 from pulsewarp.lesson.own_launches import own_access, own_occupancy
 from pulsewarp.lesson.own_products import own_product, own_sizes
+from pulsewarp.lesson.own_workloads import OwnWorkload, own_workload
 from pulsewarp.lesson.prediction import Prediction, predict, reveal, skip_predictions
 
 __all__ = [
     "Exercise",
     "KernelExercise",
+    "OwnWorkload",
     "Prediction",
     "Verdict",
     "exercise",
@@ -20,6 +22,7 @@ __all__ = [
     "own_occupancy",
     "own_product",
     "own_sizes",
+    "own_workload",
     "predict",
     "reveal",
     "skip_predictions",

@@ -18,6 +18,7 @@ from pulsewarp.widgets.systolic import SystolicPlayer
 from pulsewarp.widgets.tensor import TensorPlayer
 from pulsewarp.widgets.tiling import TilingPlayer
 from pulsewarp.widgets.warp import WarpPlayer
+from pulsewarp.widgets.workload import WorkloadForm
 
 __all__ = [
     "AccessPlayer",
@@ -36,4 +37,5 @@ __all__ = [
     "TensorPlayer",
     "TilingPlayer",
     "WarpPlayer",
+    "WorkloadForm",
 ]

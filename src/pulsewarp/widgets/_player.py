@@ -107,7 +107,43 @@ class Scene(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is untyped 
         return {**data, "text/html": _frame(self._fallback(), repr(self))}, metadata
 
 
-class Player(Scene):
+class Answering(Scene):
+    """A scene whose reader can ask Python something: through the traits `request` and `reply`."""
+
+    request = traitlets.Dict().tag(sync=True)
+    reply = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, **traits: Any) -> None:
+        self._answers: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {}
+        super().__init__(**traits)
+
+    def answer(self, kind: str, function: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        """Let a function answer the requests of a kind: it takes the request and returns the reply.
+
+        What it raises is shown to the reader as a sentence. Who edits numbers in a scene answers here,
+        simulates and calls the player's ``show``; a player itself never simulates.
+        """
+        self._answers[kind] = function
+
+    @traitlets.observe("request")
+    def _on_request(self, change: Mapping[str, Any]) -> None:
+        request = change["new"]
+        if request:
+            self.reply = {"id": request.get("id"), **self._answer_to(request)}
+
+    def _answer_to(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        function = self._answers.get(str(request.get("kind")))
+        if function is None:
+            return {"error": f"Nothing in this notebook answers a request for {request.get('kind')!r}."}
+        try:
+            return function(request)
+        except (ValueError, TypeError) as error:
+            return {"error": str(error)}
+        except Exception as error:  # no reader sees a kernel's log
+            return {"error": f"The kernel failed: {type(error).__name__}: {error}"}
+
+
+class Player(Answering):
     """Play a trace: what every scene shares on the Python side.
 
     Modelled nothing: a player takes a trace and plays it; it simulates and times nothing.
@@ -141,8 +177,6 @@ class Player(Scene):
     cursor = traitlets.Int(0).tag(sync=True)
     seeks = traitlets.Int(0).tag(sync=True)
     selected = traitlets.List(traitlets.Int()).tag(sync=True)
-    request = traitlets.Dict().tag(sync=True)
-    reply = traitlets.Dict().tag(sync=True)
     _first_cycle = 0  # of the trace, where only a part of it is shown
 
     def __init__(
@@ -157,11 +191,11 @@ class Player(Scene):
     ) -> None:
         self._cycles = cycles
         self._verified = _verifiable(shows)
-        self._answers: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {"verify": self._verify}
         if task is not None:
             task = _checks.instance("task", task, str, "write one sentence that says what to do")
         given = {**(options or {}), "task": task, "verify": bool(self._verified) or None}
         super().__init__(trace=packed, cursor=cursor, options=_without_none(given))
+        self.answer("verify", self._verify)
 
     @traitlets.validate("cursor")
     def _check_cursor(self, proposal: Mapping[str, Any]) -> int:
@@ -196,14 +230,6 @@ class Player(Scene):
             self.options = _without_none({**self.options, "poster": poster, "verify": verify})
             self.trace = packed
 
-    def answer(self, kind: str, function: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
-        """Let a function answer the requests of a kind: it takes the request and returns the reply.
-
-        What it raises is shown to the reader as a sentence. Who edits numbers in a scene answers here,
-        simulates and calls the player's ``show``; a player itself never simulates.
-        """
-        self._answers[kind] = function
-
     def offer(
         self,
         title: str,
@@ -225,23 +251,6 @@ class Player(Scene):
             **self.options,
             "form": {"title": title, "hint": hint, "fields": [*map(dict, fields)]},
         }
-
-    @traitlets.observe("request")
-    def _on_request(self, change: Mapping[str, Any]) -> None:
-        request = change["new"]
-        if request:
-            self.reply = {"id": request.get("id"), **self._answer_to(request)}
-
-    def _answer_to(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        function = self._answers.get(str(request.get("kind")))
-        if function is None:
-            return {"error": f"Nothing in this notebook answers a request for {request.get('kind')!r}."}
-        try:
-            return function(request)
-        except (ValueError, TypeError) as error:
-            return {"error": str(error)}
-        except Exception as error:  # no reader sees a kernel's log
-            return {"error": f"The kernel failed: {type(error).__name__}: {error}"}
 
     def _verify(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         cycle = _checks.whole_number("cycle", request.get("cycle"), least=0, most=self._cycles - 1)

@@ -10,7 +10,7 @@ import { painter } from "./paint.js";
  * @typedef {object} Field
  * @property {string} name
  * @property {string} label
- * @property {"matrix" | "whole" | "choice" | "switch" | "lanes" | "text" | "code"} kind "lanes": a text, such as an expression, or painted; "text": one line; "code": many
+ * @property {"matrix" | "whole" | "number" | "choice" | "switch" | "lanes" | "text" | "code"} kind "number": may be empty, may have a point; "lanes": a text, such as an expression, or painted; "text": one line; "code": many
  * @property {string | number | boolean} value
  * @property {[value: string, label: string][]} [choices]
  * @property {number} [least]
@@ -24,7 +24,7 @@ import { painter } from "./paint.js";
 const PLAIN = { spellcheck: "false", autocapitalize: "off", autocomplete: "off", autocorrect: "off" };
 
 /** @param {Field} field @param {string} id @returns {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} */
-function control({ kind, value, choices, least, most }, id) {
+export function control({ kind, value, choices, least, most }, id) {
   if (kind === "matrix") {
     const rows = Math.max(3, Math.min(8, String(value).split("\n").length));
     const area = h("textarea", { id, class: "pw-field pw-matrix", rows, ...PLAIN, wrap: "off" });
@@ -41,6 +41,7 @@ function control({ kind, value, choices, least, most }, id) {
     return h("select", { id, class: "pw-select" }, ...(choices ?? []).map(([each, label]) => h("option", { value: each, selected: each === value }, label)));
   }
   if (kind === "lanes" || kind === "text") return h("input", { id, class: "pw-field pw-text", type: "text", ...PLAIN, value: String(value) });
+  if (kind === "number") return h("input", { id, class: "pw-field pw-number", type: "text", inputmode: "decimal", ...PLAIN, value: String(value) });
   if (kind === "switch") return h("input", { id, type: "checkbox", checked: value === true });
   return h("input", { id, class: "pw-field pw-whole", type: "number", inputmode: "numeric", min: least, max: most, step: 1, value: String(value) });
 }
