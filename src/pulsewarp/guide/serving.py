@@ -491,6 +491,18 @@ def missed() -> Mapping[str, str]:
 # --- the public call -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What all points of a curve share: model, cost of one of each thing, factors, prompt and answer."""
+
+    shape: ModelShape
+    units: Units
+    factors: Factors
+    prompt: int
+    output_len: int | None
+    reading: Parts
+
+
 @dataclass(frozen=True, repr=False)
 class ServingPoint:
     """One point of the curve: what `batch` sequences at once get.
@@ -505,12 +517,10 @@ class ServingPoint:
         What takes most of a decode step, one of `LIMITS`.
     seconds : float
         The most likely time of a decode step, the middle of `step_seconds`.
-    parts, first_tokens : Parts
-        What a decode step is made of, and the prompts' way to their first tokens.
-    with_prompts : Parts or None
-        A decode step and the prompts that have to be read for it; None where an answer's length is not known.
-    factors : Factors
-        From which the bands come.
+    parts : Parts
+        What a decode step is made of.
+    setting : Setting
+        What all points of a curve share.
     """
 
     batch: int
@@ -519,9 +529,7 @@ class ServingPoint:
     limited_by: str
     seconds: float
     parts: Parts
-    first_tokens: Parts
-    with_prompts: Parts | None
-    factors: Factors
+    setting: Setting
 
     def __repr__(self) -> str:
         return (
@@ -532,12 +540,14 @@ class ServingPoint:
     @functools.cached_property
     def step_seconds(self) -> Band:
         """One decode step: the time between two tokens of one user."""
-        return self.factors.band(self.parts)
+        return self.setting.factors.band(self.parts)
 
     @functools.cached_property
     def prefill_seconds(self) -> Band:
         """From `batch` prompts that come together on an idle machine to their first tokens."""
-        return self.factors.band(self.first_tokens)
+        shared = self.setting
+        work = first_tokens_work(shared.shape, shared.units, shared.prompt, self.batch)
+        return shared.factors.band(shared.factors.parts(work))
 
     @property
     def user_tokens_per_second(self) -> Band:
@@ -552,7 +562,10 @@ class ServingPoint:
     @property
     def served(self) -> float | None:
         """The most likely of `served_tokens_per_second_per_chip`."""
-        return None if self.with_prompts is None else self.batch / self.n_chips / sum(self.with_prompts)
+        if self.setting.output_len is None:
+            return None
+        reading = sum(self.setting.reading) * self.batch / self.setting.output_len
+        return self.batch / self.n_chips / (self.seconds + reading)
 
     @functools.cached_property
     def served_tokens_per_second_per_chip(self) -> Band | None:
@@ -560,9 +573,10 @@ class ServingPoint:
 
         Costs follow from this one. None where the length of an answer is not known.
         """
-        if self.with_prompts is None:
+        if self.setting.output_len is None:
             return None
-        return _inverse(self.factors.band(self.with_prompts)) * (self.batch / self.n_chips)
+        with_prompts = self.parts.plus(self.setting.reading, self.batch / self.setting.output_len)
+        return _inverse(self.setting.factors.band(with_prompts)) * (self.batch / self.n_chips)
 
 
 @dataclass(frozen=True)
@@ -743,24 +757,13 @@ def _curve(
     assert elements is not None
     factors = _fitted_factors(machine.chip.id, shape.params_b / shape.active_params_b, precision)
     prompt = context - (output_len or 0)
-    reading = factors.parts(prefill_work(of, prompt))
+    setting = Setting(shape, of, factors, prompt, output_len, factors.parts(prefill_work(of, prompt)))
     points = []
     for batch in batches:
         work = decode_work(shape, of, batch, elements)
         parts = factors.parts(work)
-        points.append(
-            ServingPoint(
-                batch=batch,
-                n_chips=machine.n_chips,
-                fits=batch <= most,
-                limited_by=_limit(work, parts),
-                seconds=sum(parts),
-                parts=parts,
-                first_tokens=factors.parts(first_tokens_work(shape, of, prompt, batch)),
-                with_prompts=None if output_len is None else parts.plus(reading, batch / output_len),
-                factors=factors,
-            )
-        )
+        limit, seconds = _limit(work, parts), sum(parts)
+        points.append(ServingPoint(batch, machine.n_chips, batch <= most, limit, seconds, parts, setting))
     return tuple(points)
 
 
