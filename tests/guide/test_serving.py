@@ -277,6 +277,12 @@ def test_prompts_take_time_from_answers() -> None:
     assert only_point(LLAMA, "h100_sxm", 4, 64).served_tokens_per_second_per_chip is None
 
 
+def test_an_answer_without_a_prompt_costs_decoding_alone() -> None:
+    point = only_point(LLAMA, "h200_sxm", 1, 8, context=100, output_len=100)
+    assert point.served == pytest.approx(point.tokens_per_second_per_chip.value)
+    assert point.prefill_seconds.value > 0  # a step has to start all the same
+
+
 @pytest.mark.parametrize(
     ("chip", "n", "batch", "context", "limit"),
     [
@@ -347,7 +353,10 @@ def test_remarks_say_what_is_assumed() -> None:
         ({"precision": "bf32"}, "Unknown precision 'bf32'; use one of bf16"),
         ({"kv_precision": "bf32"}, "Unknown kv_precision 'bf32'"),
         ({"context": -1}, "context is -1"),
-        ({"context": 100, "output_len": 100}, "output_len is 100, but must be .* at most 99. context counts"),
+        (
+            {"context": 100, "output_len": 101},
+            "output_len is 101, but must be .* at most 100. context counts",
+        ),
         ({"batches": [0]}, "batches is 0"),
     ],
 )

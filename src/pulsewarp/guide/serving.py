@@ -656,7 +656,7 @@ def serve(
     context : int
         Tokens of a finished sequence, prompt and answer.
     output_len : int, optional
-        Tokens of an answer, fewer than `context`; the cache is then that of an answer half written, and the
+        Tokens of an answer, at most `context`; the cache is then that of an answer half written, and the
         rest of the context is the prompt. Where not given every cache holds the whole context.
     batches : iterable of int, optional
         Sequences at once; powers of two and the most that fit where not given.
@@ -696,7 +696,7 @@ def serve(
         choice("kv_precision", kv_precision, PRECISIONS)
     length = whole_number("context", context)
     if output_len is not None:
-        whole_number("output_len", output_len, most=length - 1, remedy="context counts prompt and answer.")
+        whole_number("output_len", output_len, most=length, remedy="context counts prompt and answer.")
     asked = None
     if batches is not None:
         asked = tuple(
