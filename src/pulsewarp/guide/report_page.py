@@ -163,7 +163,7 @@ def _days(advice: Advice) -> str:
         listed = f'<ul class="typed">{typed}</ul>' if typed else ""
         cells.append(
             f'<tr><th scope="row">{escape(name.text)}</th><td>{_shown(does)}{listed}</td>'
-            f"<td>{_shown(stop_if)}</td></tr>"
+            f'<td data-head="{escape(table.head[-1])}">{_shown(stop_if)}</td></tr>'
         )
     return _framed(table, "".join(cells))
 
@@ -230,7 +230,10 @@ def _table(table: Table) -> str:
         table,
         "".join(
             f'<tr><th scope="row">{_shown(first)}</th>'
-            + "".join(f"<td>{_shown(cell)}</td>" for cell in rest)
+            + "".join(
+                f'<td data-head="{escape(head)}">{_shown(cell)}</td>'
+                for head, cell in zip(table.head[1:], rest, strict=True)
+            )
             + "</tr>"
             for first, *rest in table.rows
         ),
