@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,6 +40,9 @@ settings.load_profile("ci")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell that starts the tests in the background leaves Ctrl-C ignored; what an interrupt must not lose
+    # is tested with a real one.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if TYPES_CHECKED_AT_RUN_TIME:
         # The type check picks at random which element of a container it looks at; no test depends on that.
         config.addinivalue_line("filterwarnings", "ignore:Do not use the `random` module inside strategies")
