@@ -526,7 +526,7 @@ _NEVER = ("gpu_lead_weeks", "tpu_lead_weeks", "pue")  # read by dates and energy
 _LADDER = (1.25, 2, 5, 20, 100, 1000)
 # Numbers for which a whole curve of serving is computed anew are tried at one multiple, not narrowed down.
 _CURVE = ("params_b", "active_params_b", "seq_len", "output_len")
-_CURVE_LADDER = (4,)
+_CURVE_LADDER, _SPEED_LADDER = (4,), (2, 10, 100)
 _FINE, _ROUGH = 0.01, 0.05  # how far an edge is narrowed down: prices are cheap to ask about, speeds are not
 _SPEEDS = (*_CURVE, "chips", "batch_size", "token_ms")
 
@@ -569,6 +569,7 @@ def _number_flips(workload: Workload, decision: _Decision, ask: _Ask, field: str
     now = getattr(workload, field)
     whole = isinstance(now, int)
     coarse = workload.phase == "inference" and field in _CURVE
+    ladder = _CURVE_LADDER if coarse else _SPEED_LADDER if field in _SPEEDS else _LADDER
 
     def at(value: float) -> _Decision | None:
         try:
@@ -578,7 +579,7 @@ def _number_flips(workload: Workload, decision: _Decision, ask: _Ask, field: str
 
     for direction in (1, -1):
         before = float(now)
-        for step in _CURVE_LADDER if coarse else _LADDER:
+        for step in ladder:
             value = float(now) * step**direction
             after = at(value)
             if after is None:

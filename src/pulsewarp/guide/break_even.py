@@ -180,9 +180,8 @@ def _ratio_by_batch(estimates: tuple[ChipEstimate, ...]) -> dict[int, float]:
             continue
         side = costs[estimate.family]
         for point in estimate.serving.points:
-            rate = point.served_tokens_per_second_per_chip
-            if point.fits and rate is not None:
-                usd = estimate.usd_per_chip_hour.value / rate.value
+            if point.fits and point.served is not None:
+                usd = estimate.usd_per_chip_hour.value / point.served
                 side[point.batch] = min(usd, side.get(point.batch, math.inf))
     both = sorted(set(costs["tpu"]) & set(costs["gpu"]))
     return {batch: costs["tpu"][batch] / costs["gpu"][batch] for batch in both}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 import statistics
@@ -16,9 +17,10 @@ from pulsewarp.guide import serving as _serving
 from pulsewarp.guide import slices
 from pulsewarp.guide.band import Band
 from pulsewarp.guide.efficiency import (
+    ASSUMED_CONTEXT,
     PRECISIONS,
     TrainingEstimate,
-    estimate_training,
+    estimate_checked,
     missing_peak,
     training_cases,
 )
@@ -311,7 +313,7 @@ _ONLY_MONEY = tuple(
 
 def _numbers_of(workload: Workload) -> Workload:
     """Return the workload without what no estimate reads."""
-    known = workload.known()
+    known = dict(workload.known())
     for name in _UNREAD if workload.phase == "inference" else (*_UNREAD, *_UNREAD_IN_TRAINING):
         known.pop(name, None)
     if workload.location == "gcp_only":
@@ -390,7 +392,7 @@ def _serving_speed(
         curve = _curve(workload, shape, chip.id, n_chips)
         points = [] if curve is None else _allowed(workload, curve)
         if curve is not None and points:
-            best = curve, max(points, key=lambda point: _rate(point).value)
+            best = curve, max(points, key=lambda point: point.served or 0.0)
             break
     if best is None:
         why = "not published: memory, bandwidth, links or peak" if curve is None else _too_slow(workload)
@@ -415,10 +417,10 @@ def _too_slow(workload: Workload) -> str:
 
 def _counts(workload: Workload, chip: chips.Chip, least: int) -> list[int]:
     """Slices or nodes that hold the model, the smallest first; no larger than the reader's own count."""
-    legal = [n for n in slices.legal(chip.id) if n >= least] or [least]
-    if workload.chips:
-        legal = [n for n in legal if n <= workload.chips] or legal[:1]
-    return legal[:_COUNTS_TRIED]
+    legal = slices.legal(chip.id)
+    first = bisect.bisect_left(legal, least)
+    tried = list(legal[first : first + _COUNTS_TRIED]) or [least]
+    return [n for n in tried if n <= workload.chips] or tried[:1] if workload.chips else tried
 
 
 def _curve(
@@ -444,9 +446,7 @@ def _allowed(workload: Workload, curve: Serving) -> list[ServingPoint]:
     bound = values(workload).get("token_ms", math.inf)
     most = _MOST_AT_ONCE.get(workload.batch, math.inf)
     return [
-        point
-        for point in curve.points
-        if point.fits and point.batch <= most and 1e3 * point.step_seconds.value <= bound
+        point for point in curve.points if point.fits and point.batch <= most and 1e3 * point.seconds <= bound
     ]
 
 
@@ -518,15 +518,9 @@ def _training(
 ) -> TrainingEstimate | None:
     precision = "bf16" if workload.precision == "any" else workload.precision
     if precision not in PRECISIONS or missing_peak(chip, precision) is not None:
-        return None  # estimate_training would refuse
-    return estimate_training(
-        params_b=shape.params_b,
-        active_params_b=shape.active_params_b,
-        seq_len=workload.seq_len,
-        precision=precision,
-        chip=chip.id,
-        n_chips=n_chips,
-    )
+        return None  # estimate_checked would refuse
+    context = workload.seq_len or ASSUMED_CONTEXT
+    return estimate_checked(shape.params_b, shape.active_params_b, context, precision, chip.id, n_chips)
 
 
 def _price(

@@ -626,13 +626,14 @@ def estimate_training(
     choice("precision", precision, PRECISIONS)
     if model is not None and not isinstance(model, str):
         raise ValueError(f"model is {model!r}, but must be a name.")
-    return _estimate(total, active, context, precision, chips.get(chip).id, count)
+    return estimate_checked(total, active, context, precision, chips.get(chip).id, count)
 
 
 @functools.lru_cache(maxsize=4096)
-def _estimate(
+def estimate_checked(
     total: float, active: float, context: int, precision: str, chip: str, n_chips: int
 ) -> TrainingEstimate:
+    """Do what `estimate_training` does with arguments that were checked before."""
     machine = chips.get(chip)
     missing = missing_peak(machine, precision)
     if missing is not None:

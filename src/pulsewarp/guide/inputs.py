@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -10,10 +11,10 @@ from typing import NamedTuple
 
 from pulsewarp._checks import names_keywords
 from pulsewarp.chips import Source
+from pulsewarp.guide.efficiency import ASSUMED_CONTEXT
 from pulsewarp.guide.workload import Workload, checked
 
 ASSUMED = "assumption of the guide"
-ASSUMED_CONTEXT = 4096  # tokens, prompt and answer together, where a workload does not say
 
 _LLAMA_3 = Source(
     key="llama_3",
@@ -234,7 +235,17 @@ def _resolved(workload: Workload) -> tuple[CostInput, ...]:
     return tuple(out)
 
 
-@functools.lru_cache(maxsize=4096)
+# What the rules above read, and all that the numbers depend on.
+_READ = (*_RULES, "phase", "latency", "port_weeks", "commitment_years")
+_read = operator.attrgetter(*_READ)
+_known: dict[tuple[object, ...], Mapping[str, float]] = {}
+
+
 def values(workload: Workload) -> Mapping[str, float]:
-    """Return the numbers of `cost_inputs` by name."""
-    return MappingProxyType({one.name: one.value for one in _resolved(workload)})
+    """Return the numbers of `cost_inputs` by name; asked so often that they are kept by what they read."""
+    read = _read(workload)
+    if read not in _known:
+        if len(_known) > 4096:
+            _known.clear()
+        _known[read] = MappingProxyType({one.name: one.value for one in _resolved(workload)})
+    return _known[read]
