@@ -125,6 +125,18 @@ def test_a_file_is_read_and_options_change_it(capsys: pytest.CaptureFixture[str]
     assert data["workload"] == {"form": "pulsewarp-workload/1", **ASKED, "precision": "fp64"}
 
 
+def test_yaml_says_the_same_and_its_sentence_names_the_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "workload.yaml"
+    path.write_text("".join(f"{name}: {value}\n" for name, value in ASKED.items()), encoding="utf-8")
+    assert main(["advise", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["workload"] == {"form": "pulsewarp-workload/1", **ASKED}
+    path.write_text("phase: train\nparam_b: 7\n", encoding="utf-8")
+    said = refused(["advise", str(path)], capsys)
+    assert f"{path}, line 2: Workload does not know the keyword 'param_b'. Did you mean 'params_b'?" in said
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
