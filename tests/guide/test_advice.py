@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.util
 import itertools
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pulsewarp import chips, guide
-from pulsewarp.guide import Workload, advice, gates
+from pulsewarp.guide import Workload, advice
 from pulsewarp.guide.memory import smallest_count
 
 TOWARDS_GPU = {"tpu": 0, "either": 1, "gpu": 2}
@@ -233,70 +230,12 @@ def test_advise_wants_a_workload() -> None:
         guide.advise({"phase": "train"})  # type: ignore[arg-type]
 
 
-# --- faces -------------------------------------------------------------------------------------------------
-
-SHOWN = Workload(
-    domain="llm",
-    phase="train",
-    params_b=70,
-    framework="jax",
-    location="multi_cloud",
-    chips=512,
-    tokens_b=2000,
-    model_type="<b>dense</b> | one",
-)
-
-
-def test_the_plain_data_is_json_and_complete() -> None:
-    result = guide.advise(SHOWN)
-    data = json.loads(json.dumps(result.to_dict()))
-    assert data["form"] == "pulsewarp-advice/1"
-    assert data["verdict"] == result.verdict
-    assert len(data["reasons"]) == len(result.reasons)
-    assert Workload.from_dict(data["workload"]) == SHOWN
-    for estimate in data["estimates"]:
-        if estimate["usd_per_chip_hour"] is not None:
-            assert all(row["date"] and row["source"]["address"] for row in estimate["price_sources"])
-
-
 def test_every_number_of_an_estimate_traces_to_prices_cases_and_the_catalogue() -> None:
     case_ids = {case.id for case in guide.efficiency.training_cases()}
-    for estimate in guide.advise(SHOWN).estimates:
+    for estimate in guide.advise(Workload(domain="llm", phase="train", params_b=70, chips=512)).estimates:
         assert estimate.training is not None
         assert set(estimate.training.cases) <= case_ids
         if estimate.usd_per_chip_hour is not None:
             seen = [row.usd_per_chip_hour for row in estimate.price_rows]
             assert (estimate.usd_per_chip_hour.low, estimate.usd_per_chip_hour.high) == (min(seen), max(seen))
             assert set(estimate.price_rows) <= set(chips.prices(estimate.chip_id))
-
-
-def test_the_html_is_plain_accessible_and_escaped() -> None:
-    page = guide.advise(SHOWN)._repr_html_()
-    assert "<b>dense</b>" not in page and "&lt;b&gt;dense&lt;/b&gt;" in page
-    assert page.count("<table") == page.count("<caption") == 3
-    assert 'scope="col"' in page and 'scope="row"' in page
-    assert '<a href="https://github.com/' in page  # a source is one click away
-    for loads_something in ("<script", "src=", "<link", "http-equiv", "url("):
-        assert loads_something not in page
-
-
-def test_markdown_rows_have_as_many_cells_as_their_head() -> None:
-    for block in guide.advise(SHOWN)._repr_markdown_().split("\n\n"):
-        rows = [line for line in block.splitlines() if line.startswith("| ")]
-        assert len({line.replace("\\|", "").count("|") for line in rows}) <= 1
-
-
-def test_text_and_reprs_are_stable_and_hold_no_address() -> None:
-    first, second = guide.advise(SHOWN), guide.advise(SHOWN)
-    assert str(first) == str(second)
-    for value in (first, *first.reasons, *first.estimates, *first.flips, first.pilot, *gates.GATES):
-        assert "0x" not in repr(value) and len(repr(value)) < 1000
-    assert first.summary in str(first)
-
-
-def test_the_guide_needs_no_network_and_nothing_heavy() -> None:
-    assert importlib.util.find_spec("pulsewarp.guide") is not None
-    for file in Path(gates.__file__).parent.glob("*.py"):
-        text = file.read_text(encoding="utf-8")
-        for heavy in ("import urllib", "import requests", "import socket", "import jax", "import plotly"):
-            assert heavy not in text, file.name

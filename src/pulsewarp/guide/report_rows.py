@@ -240,7 +240,7 @@ def estimates(advice: Advice) -> Table:
             Cell(str(len(e.training.cases) if e.training else 0), f"estimate {e.chip_id} cases")
             for e in chips_
         )
-    return Table("Numbers, with 80 % bands", tuple(columns), tuple(zip(*columns.values(), strict=True)))
+    return Table("Numbers, each with its band", tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
 
 def _waits(advice: Advice) -> bool:
@@ -345,11 +345,10 @@ def price_line(advice: Advice) -> Table:
     """
     if advice.cost.ratio is None:
         return Table("The price line", (), ())
-    breaks = advice.break_even
     dollars = _dollars_today(advice)
     head = ["Every GPU price, times"]
     if dollars is not None:
-        head.append(f"{chips.get(breaks.gpu_chip).name}, $ a chip-hour")
+        head.append("The cheapest GPU, $ a chip-hour")
     rows = []
     for number, piece in enumerate(advice.price_line):
         trace = f"price_line {number}"
