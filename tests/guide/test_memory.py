@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pulsewarp import chips, guide
 from pulsewarp.guide import Workload, fit_memory, memory, models, slices
 from pulsewarp.guide.efficiency import training_cases
+from pulsewarp.guide.serving import serve
 
 IDS = [chip.id for chip in chips.catalogue() if chip.memory_bytes is not None]
 PHASES = ("train", "finetune", "train_and_inference", "rl_posttrain", "inference")
@@ -240,6 +241,25 @@ def test_a_field_that_is_not_counted_turns_the_law_red(
         check_more_to_keep_never_needs_less(
             Workload(phase=phase, model="llama-3.1-8b", seq_len=4096, batch_size=8), "h100_sxm"
         )
+
+
+@pytest.mark.parametrize("chip_id", ["h100_sxm", "tpu_v6e", "tpu_v5p", "mi300x"])
+@pytest.mark.parametrize(("precision", "batch"), [("bf16", 64), ("fp8", 256)])
+def test_what_fits_is_what_the_serving_model_lets_fit(chip_id: str, precision: str, batch: int) -> None:
+    workload = Workload(
+        phase="inference", model="llama-3.1-70b", precision=precision, seq_len=8192, batch_size=batch
+    )
+    fit, card = fit_memory(workload, chip_id), models.card("llama-3.1-70b")
+    for count, holds in ((fit.chips, True), (fit.next_smaller, False)):
+        if count is not None:
+            served = serve(card, chip_id, count, precision=precision, context=8192, batches=(batch,))
+            assert served.points[0].fits == holds, count
+
+
+def test_an_unknown_chip_names_the_nearest() -> None:
+    for ask in (slices.legal, slices.source, lambda name: fit_memory(Workload(), name)):
+        with pytest.raises(ValueError, match="Did you mean 'tpu_v5"):
+            ask("tpu_v5q")
 
 
 def test_a_fit_is_the_same_through_the_estimates() -> None:

@@ -123,9 +123,9 @@ def need_memory(workload: Workload, *, recompute: bool = True, flash: bool = Tru
     Training keeps 18 bytes a parameter (all parameters, also of a mixture of experts), 16-bit activations
     and 32-bit logits of the sequences that are in memory at one time: `batch_size`, or one, since gradients
     can be accumulated. Per layer these are s b d (34 + 5 a s / d) bytes, without the second term under flash
-    attention; recomputed, 2 s b d a layer and one layer in full (Korthikanti et al. 2022). Fine-tuning by
-    low-rank adapters keeps the weights, and 18 bytes for each of one per cent more parameters. Inference
-    keeps the weights and the KV cache of `batch_size` sequences (or one) of `seq_len` tokens.
+    attention; recomputed, 2 s b d a layer and one layer in full (Korthikanti et al., arXiv:2205.05198).
+    Fine-tuning by low-rank adapters keeps the weights, and 18 bytes for each of one per cent more parameters.
+    Inference keeps the weights and the KV cache of `batch_size` sequences (or one) of `seq_len` tokens.
 
     Not modelled: parts that every chip holds again, buffers of collectives, experts' own activations, prompts
     being prefilled, the second model of reinforcement learning.
@@ -220,7 +220,7 @@ def _inference(shape: ModelShape, dtype: str, context: int | None, sequences: in
         remarks.append(f"The KV cache comes on top: {what} not given.")
     else:
         parts.append(Part("KV cache", elements * kv_bytes(dtype) * sequences))
-        remarks.append(f"KV cache of {_sequences(sequences)} of {context:,} tokens.")
+        remarks.append(f"{_sequences(sequences)} of {context:,} tokens in the KV cache.")
     return MemoryNeed(tuple(parts), tuple(remarks))
 
 
