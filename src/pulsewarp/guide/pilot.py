@@ -169,7 +169,7 @@ def plan_pilot(workload: Workload, verdict: str, comparison: Comparison) -> Pilo
     ruled_out = {machine for finding in gates.check(workload) for machine in finding.gate.blocks}
     sides = tuple(side for side in ("tpu", "gpu") if side not in ruled_out)
     chosen = {side: _chosen(workload, comparison, side) for side in sides}
-    rented, remarks = _machines(workload, chosen)
+    rented, remarks = _machines(workload, comparison, chosen)
     question, stop = _question(sides, comparison, chosen)
     return Pilot(
         question=question,
@@ -248,9 +248,13 @@ def _question(
 # --- what is rented -----------------------------------------------------------------------------------------
 
 
-def _chosen(workload: Workload, comparison: Comparison, side: str) -> ChipEstimate | None:
-    """Return the cheapest chip of a side, or the first compared where no cost is known."""
-    of_side = [e for e in comparison.estimates if e.family == side]
+def _chosen(
+    workload: Workload, comparison: Comparison, side: str, *, rentable: bool = False
+) -> ChipEstimate | None:
+    """Return the cheapest chip of a side, or the named one where no cost is known."""
+    of_side = [
+        e for e in comparison.estimates if e.family == side and (e.chip_id in MACHINES or not rentable)
+    ]
     priced = [(usd.value, e) for e in of_side if (usd := e.usd) is not None]
     if priced:
         return min(priced, key=lambda pair: pair[0])[1]
@@ -259,7 +263,7 @@ def _chosen(workload: Workload, comparison: Comparison, side: str) -> ChipEstima
 
 
 def _machines(
-    workload: Workload, chosen: dict[str, ChipEstimate | None]
+    workload: Workload, comparison: Comparison, chosen: dict[str, ChipEstimate | None]
 ) -> tuple[tuple[Machine, ...], tuple[str, ...]]:
     if workload.location not in _RENTED:
         text = f"With location {workload.location!r} nothing is rented: use the hardware that is there."
@@ -274,11 +278,12 @@ def _machines(
                 f"No {side.upper()} was compared, so {chips.get(_STAND_IN[side]).name} stands in for one."
             )
         elif machine is None:
+            other = _chosen(workload, comparison, side, rentable=True)
+            machine = MACHINES[_STAND_IN[side] if other is None else other.chip_id]
             remarks.append(
                 f"No machine type was read for {chips.get(wanted).name}, so "
-                f"{chips.get(_STAND_IN[side]).name} is rented in its place."
+                f"{chips.get(machine.chip_id).name} is rented in its place."
             )
-            machine = MACHINES[_STAND_IN[side]]
         assert machine is not None  # every stand-in has one
         found.append(machine)
         if machine.remark:
@@ -327,7 +332,7 @@ def pilot_chip_hours(machine: Machine) -> int:
 # --- the days -----------------------------------------------------------------------------------------------
 
 _WATCH = (
-    "Tokens or results a second for each chip, step time as median and range, loss against a float32 run.",
+    "Tokens or results a second for each chip, step time as median and range, results against float32.",
     "Recompilations after warm-up (none should come), memory in use, host wait, input queue depth.",
     "Goodput: the share of rented time that ends in kept steps; every restart counts against it.",
     "Checkpoints: one is written before the first hour ends, and one is read back before it is trusted.",
@@ -339,6 +344,7 @@ _WATCH = (
 
 def _days(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...]) -> tuple[Day, ...]:
     each = " of each side" if len(sides) == 2 else ""
+    runs = "prefill and decode" if workload.phase == "inference" else "forward and backward"
     return (
         Day(
             "Paper day",
@@ -351,9 +357,9 @@ def _days(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...
         ),
         Day(
             "One chip",
-            f"One chip{each}: forward and backward on synthetic data; list unsupported operations and "
+            f"One chip{each}: {runs} on synthetic data; list unsupported operations and "
             "recompilations; compare with float32.",
-            "An operation of the main loop has no lowering, or the loss leaves the float32 run's.",
+            "An operation of the main loop has no lowering, or results leave the float32 run's.",
             (*(_rent(machine, machine.smallest, "chip") for machine in rented), *_bench(workload, sides)),
         ),
         Day(
@@ -378,7 +384,7 @@ def _days(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...
             "Feed back",
             "Put measured speed and real quotes into the workload, ask again, decide; keep a way back.",
             "The verdict and its flips no longer move.",
-            (*_compare(sides), _feedback(sides)),
+            (*_compare(sides), _feedback(workload, sides, rented)),
         ),
     )
 
@@ -439,9 +445,13 @@ def _compare(sides: tuple[str, ...]) -> tuple[Command, ...]:
     )
 
 
-def _feedback(sides: tuple[str, ...]) -> Command:
+def _feedback(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...]) -> Command:
     files = " ".join(f"{side}.json" for side in sides)
+    batch = ":BATCH" if workload.phase == "inference" else ""
+    runs = " ".join(f"{machine.chip_id}:RATE:{machine.host_chips}{batch}" for machine in rented)
+    own = f" --own-run {runs}" if runs else ""
     return Command(
-        f"pulsewarp advise workload.yaml --measured {files} --html report.html",
-        "The same report with your own runs in place of published ones.",
+        f"pulsewarp advise workload.yaml --measured {files}{own} --html report.html",
+        "The same report with your own runs in place of published ones"
+        + ("; RATE is your tokens a second for one chip." if own else "."),
     )

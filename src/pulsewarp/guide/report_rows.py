@@ -7,7 +7,7 @@ A trace is a word and a name: ``input chips``, ``reason cost_ratio``, ``estimate
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -141,14 +141,13 @@ def reasons(advice: Advice) -> Table:
 
 def _reason(reason: Reason) -> tuple[Cell, ...]:
     trace = f"reason {reason.name}"
-    against = " ".join(_sentences(reason.contested, reason.holds_until))
     return (
         Cell(KINDS[reason.kind]),
         Cell(MACHINES[reason.machine]),
         Cell(reason.text, trace),
         Cell(way_round(reason), trace),
         _source(reason),
-        Cell(against, trace),
+        Cell(_against(reason), trace),
         Cell("" if reason.shown_in is None else str(reason.shown_in), trace),
     )
 
@@ -169,10 +168,9 @@ def way_round(reason: Reason) -> str:
     return f"{reason.way_round} Cost: {reason.way_round_cost}." if reason.way_round_cost else reason.way_round
 
 
-def _sentences(*texts: str) -> Iterator[str]:
-    for text in texts:
-        if text:
-            yield f"{text[0].upper()}{text[1:].rstrip('.')}."
+def _against(reason: Reason) -> str:
+    until = f"holds until {reason.holds_until}" if reason.holds_until else ""
+    return ". ".join(text.rstrip(".") for text in (reason.contested, until) if text)
 
 
 def _source(reason: Reason) -> Cell:
