@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pulsewarp.lesson.claims import Claim, claim
+from pulsewarp.lesson.decisions import Decision, decision, decisions
 from pulsewarp.lesson.exercises import Exercise, Verdict, exercise
 from pulsewarp.lesson.own_kernels import KernelExercise, kernel_exercise, own_kernel
 from pulsewarp.lesson.own_launches import own_access, own_occupancy
@@ -10,11 +12,16 @@ from pulsewarp.lesson.own_workloads import OwnWorkload, own_workload
 from pulsewarp.lesson.prediction import Prediction, predict, reveal, skip_predictions
 
 __all__ = [
+    "Claim",
+    "Decision",
     "Exercise",
     "KernelExercise",
     "OwnWorkload",
     "Prediction",
     "Verdict",
+    "claim",
+    "decision",
+    "decisions",
     "exercise",
     "kernel_exercise",
     "own_access",

@@ -20,8 +20,8 @@ class WorkloadForm(Answering):
     so that a saved notebook holds neither.
 
     Synced traits: ``groups`` -> browser (``title``, ``open`` and the ``fields`` of each), ``examples`` ->
-    browser (``label``, ``values`` and, on a page without a kernel, the ``report``), ``report`` ->
-    browser (the one shown at first, empty for none), ``task`` -> browser; ``request`` <- browser, ``reply`` ->
+    browser (``label``, ``values`` and, on a page without a kernel, the ``report``), ``report`` -> browser
+    (the one shown at first, empty for none), ``task`` -> browser; ``request`` <- browser, ``reply`` ->
     browser.
 
     Parameters
