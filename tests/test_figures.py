@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -193,6 +194,42 @@ def test_every_figure_is_a_value_whose_axes_and_title_say_what_they_are(figure: 
     for trace in figure.data:
         assert trace.hovertext is not None
         assert len(trace.hovertext) == len(trace.x)
+
+
+def seen(colour: str, style: str) -> Any:
+    """Return a colour's red, green and blue behind the filter of a page's style, as browsers define it."""
+    plain = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    found = re.search(r"filter: invert\((.*?)\) hue-rotate\(180deg\)", style)
+    if found is None:
+        return plain
+    share = float(found[1])
+    grey = np.array([0.213, 0.715, 0.072])  # a hue turned half round: what it is off grey is turned over
+    turned = 2 * grey - np.eye(3)
+    dark = np.clip(turned @ (share + plain * (1 - 2 * share)), 0, 1)
+    return np.maximum(dark, np.array([0x14, 0x19, 0x1F]) / 255)  # lighter than the page's ground, or that
+
+
+def contrast(one: Any, other: Any) -> float:
+    linear = [
+        np.where(each <= 0.04045, each / 12.92, ((each + 0.055) / 1.055) ** 2.4) for each in (one, other)
+    ]
+    low, high = sorted(float(each @ (0.2126, 0.7152, 0.0722)) for each in linear)
+    return (high + 0.05) / (low + 0.05)
+
+
+def faint(style: str) -> list[tuple[str, str]]:
+    """Name the pairs of ground and ink that have less than 4.5 to 1."""
+    grounds = [value for name, value in vars(_style).items() if name.startswith("PALE_")]
+    pairs = [(_style.PAPER, colour) for colour, _, _ in _style.STYLES] + [
+        (pale, _style.INK) for pale in grounds
+    ]
+    return [pair for pair in pairs if contrast(*(seen(colour, style) for colour in pair)) < 4.5]
+
+
+def test_what_is_read_has_contrast_on_paper_and_on_a_dark_page() -> None:
+    assert faint("") == [] and faint(_style.PAGE_STYLE) == []
+    assert contrast(seen(_style.PAPER, _style.PAGE_STYLE), np.ones(3)) > 15, "a dark page's figure is dark"
+    assert len(faint(_style.PAGE_STYLE.replace("0.92", "0.7"))) == 11, "fault: a filter that greys"
 
 
 def test_lines_differ_in_colour_dash_and_mark() -> None:

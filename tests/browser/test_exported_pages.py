@@ -21,6 +21,7 @@ CELLS = (
     "from pulsewarp import guide, simt, systolic, widgets",
     "widgets.SystolicPlayer(systolic.simulate([[1, 2], [3, 4]], [[5, 6], [7, 8]], rows=2, cols=2), start=0)",
     "widgets.WarpPlayer(simt.matmul_kernel([[1, 2], [3, 4]], [[5, 6], [7, 8]]).simulate(), start=0)",
+    'from pulsewarp import figures\n\nfigures.roofline("tpu_v5e")',
     "import plotly.graph_objects as go\n\ngo.Figure(go.Scatter(x=[1, 2, 3], y=[4, 1, 2]))",
     'guide.advise(guide.Workload(framework="pytorch", custom_kernels="cuda"))',
     'print("a line that is far too long for the page " * 9)',
@@ -84,6 +85,18 @@ def test_figures_and_reports_are_drawn(exported: str, open_html: Callable[..., P
     page.locator(".js-plotly-plot .scatterlayer path").first.wait_for()
     assert page.get_by_role("table", name="Reasons, strongest first").is_visible()
     assert "Use GPUs." in page.inner_text("main")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_our_figures_have_dark_partners_and_others_keep_their_colours(
+    dark: bool, exported: str, open_html: Callable[..., Page]
+) -> None:
+    page = open_html(exported, dark=dark)
+    page.locator(".js-plotly-plot .scatterlayer path").nth(1).wait_for()
+    filters = page.locator(".js-plotly-plot").evaluate_all(
+        "all => all.map(each => getComputedStyle(each).filter)"
+    )
+    assert [each.split("(")[0] for each in filters] == ["invert" if dark else "none", "none"]
 
 
 def test_an_exported_page_fits_a_phone(exported: str, open_html: Callable[..., Page]) -> None:

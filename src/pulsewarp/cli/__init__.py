@@ -240,7 +240,13 @@ def _comparison_page(compared: Any) -> str:
 
     figure = figures.ratios(compared).to_html(full_html=False, include_plotlyjs=True)
     first, second = (html.escape(name) for name in compared.names)
-    return _COMPARISON.format(first=first, second=second, figure=figure, table=html.escape(str(compared)))
+    return _COMPARISON.format(
+        first=first,
+        second=second,
+        figure=f'<div class="{figures.ON_PAPER}">{figure}</div>',
+        table=html.escape(str(compared)),
+        figure_style=figures.PAGE_STYLE,
+    )
 
 
 _COMPARISON = """<!doctype html>
@@ -250,8 +256,13 @@ _COMPARISON = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{second} against {first}</title>
 <link rel="icon" href="data:,">
+<style>
+:root {{ color-scheme: light dark; background: #ffffff; color: #1d2733; }}
+@media (prefers-color-scheme: dark) {{ :root {{ background: #14191f; color: #e6ebf0; }} }}
+body {{ margin: 0 auto; max-width: 60rem; padding: 0 0.5rem; }}
+{figure_style}</style>
 </head>
-<body style="margin: 0 auto; max-width: 60rem; padding: 0 0.5rem; background: #ffffff; color: #1d2733">
+<body>
 <main>
 {figure}
 <pre tabindex="0" style="overflow-x: auto; padding: 1rem; font-size: 13px">{table}</pre>

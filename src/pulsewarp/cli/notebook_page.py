@@ -125,10 +125,13 @@ def _make_outputs_self_contained(notebook: Any) -> bool:
 
 
 def _figure(figure: Any, name: str) -> str:
+    from pulsewarp.figures import ON_PAPER, is_on_paper
+
     config = {key: value for key, value in figure.get("config", {}).items() if key != "plotlyServerURL"}
     parts = (figure.get("data", []), figure.get("layout", {}), {**config, "responsive": True})
     arguments = ", ".join(script_safe(json.dumps(part)) for part in parts)
-    return f'<div id="{name}"></div><script>Plotly.newPlot("{name}", {arguments});</script>'
+    kind = f' class="{ON_PAPER}"' if is_on_paper(figure.get("layout", {})) else ""
+    return f'<div id="{name}"{kind}></div><script>Plotly.newPlot("{name}", {arguments});</script>'
 
 
 def _body(notebook: Any, source: Path) -> str:
@@ -228,7 +231,7 @@ def _is_elsewhere(address: str) -> bool:
 def _page(title: str, body: str, *, figures: bool, name: str) -> str:
     return _PAGE.format(
         title=html.escape(title),
-        style=_STYLE + _code_colours(),
+        style=_STYLE + _code_colours() + (_figure_style() if figures else ""),
         plotly=_plotly_script() if figures else "",
         body=body,
         fit_page=_FIT_PAGE,
@@ -242,6 +245,12 @@ def _code_colours() -> str:
     light, dark = (make(style=style).get_style_defs(".highlight") for style in ("xcode", "monokai"))
     dark = f"@media (prefers-color-scheme: dark) {{\n{dark}\n}}"
     return f"{light}\n{dark}\n.highlight, .highlight * {{ background: none; }}\n"
+
+
+def _figure_style() -> str:
+    from pulsewarp.figures import PAGE_STYLE
+
+    return PAGE_STYLE
 
 
 def _plotly_script() -> str:

@@ -7,6 +7,7 @@ colour says, the hover text says in words. Ceilings come from `pulsewarp.rooflin
 
 from __future__ import annotations
 
+from pulsewarp.figures._style import ON_PAPER, PAGE_STYLE, is_on_paper
 from pulsewarp.figures.comparisons import ratios
 from pulsewarp.figures.events import timeline
 from pulsewarp.figures.gaps import gap_bars
@@ -18,7 +19,10 @@ from pulsewarp.figures.roofs import roofline
 from pulsewarp.figures.splits import scaling
 
 __all__ = [
+    "ON_PAPER",
+    "PAGE_STYLE",
     "gap_bars",
+    "is_on_paper",
     "kernel_shares",
     "littles_law",
     "measured_against_predicted",

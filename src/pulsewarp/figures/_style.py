@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,16 @@ SMALL: dict[str, Any] = {"font": {"size": 12}, "bgcolor": PAPER}  # so that no l
 # Fill, edge and pattern of a bar that means arithmetic at its peak, and of one that means memory.
 ARITHMETIC = (PALE_GREEN, GREEN, "")
 MEMORY = (PALE_BLUE, BLUE, "/")
+
+# A figure brings its paper along: it is a value, so it cannot ask whether its host is dark, and no ink alone
+# has 4.5 to 1 on white and on the dark ground of a notebook. A page that knows turns its figures into dark
+# partners of the same hues, near those of the scenes, and lets its ground show for their paper.
+ON_PAPER = "pw-figure"  # class of what holds such a figure
+PAGE_STYLE = f"""
+@media screen and (prefers-color-scheme: dark) {{
+  .{ON_PAPER} {{ filter: invert(0.92) hue-rotate(180deg); mix-blend-mode: lighten; }}
+}}
+"""
 
 # Mantissas of the ticks of a log axis; the first that give so many are taken. No axis here is shorter than a
 # factor of four, in which the last always do.
@@ -113,6 +123,11 @@ def laid_out(figure: go.Figure, title: str, subtitle: str, plot_height: int) -> 
         axis.title.font.size = 13
     figure.layout.yaxis.automargin = "left"
     return figure
+
+
+def is_on_paper(layout: Mapping[str, Any]) -> bool:
+    """Tell whether a figure's layout, as JSON has it, is one of ours; of others' colours nothing is known."""
+    return (layout.get("paper_bgcolor"), layout.get("font", {}).get("color")) == (PAPER, INK)
 
 
 def name_row(figure: go.Figure, row: float | str, words: str, **how: Any) -> None:
