@@ -175,7 +175,8 @@ def _all_reduce(chip: chips.Chip, n: int) -> tuple[float, float]:
         byte = (2 if closed else 4) / link
         start = 2 * HOP_SECONDS * axes * (side / 2 if closed else side - 1)
     # Over many chips both sides of a weight are split, and the bytes fall with the root of n: better once
-    # root n exceeds the width of the feed-forward layer over the model's, about 4 (Pope et al. 2022).
+    # root n exceeds the width of the feed-forward layer over the model's, about 4 (Pope et al. 2022,
+    # arXiv 2211.05102, section 3.2; recalled).
     return byte * min(1.0, 4 / math.sqrt(n)), start
 
 
