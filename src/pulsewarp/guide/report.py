@@ -118,7 +118,7 @@ def as_markdown(advice: Advice) -> str:
     if advice.estimates:
         parts.append(
             "### How each number came by\n\n"
-            + "\n".join(f"- {name}: {text}" for name, text in rows.FORMULAS.items())
+            + "\n".join(f"- {name}: {text}" for name, text in rows.formulas(advice).items())
         )
         parts += [_markdown_table(table) for table in (rows.prices(advice),) if table.rows]
     parts.append(f"To reproduce, save as `workload.yaml`:\n\n```yaml\n{as_yaml(advice)}```\n\n`{COMMAND}`")

@@ -10,7 +10,7 @@ from pulsewarp.guide import report_rows as rows
 from pulsewarp.guide.advice import Advice
 from pulsewarp.guide.break_even import PriceRange
 from pulsewarp.guide.report import COMMAND, as_yaml, escape
-from pulsewarp.guide.report_rows import FORMULAS, KINDS, MACHINES, Cell, Table
+from pulsewarp.guide.report_rows import KINDS, MACHINES, Cell, Table
 
 
 def as_page(advice: Advice, *, made: str = "") -> str:
@@ -173,7 +173,7 @@ def _evidence(advice: Advice) -> str:
         return ""
     formulas = "".join(
         f"<div><dt>{name.replace('_', ' ')}</dt><dd>{_shown(Cell(text, f'formula {name}'))}</dd></div>"
-        for name, text in FORMULAS.items()
+        for name, text in rows.formulas(advice).items()
     )
     prices = rows.prices(advice)
     return (

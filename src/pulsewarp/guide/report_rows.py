@@ -63,6 +63,37 @@ FORMULAS: Mapping[str, str] = MappingProxyType(
 """The formulas that a report names, in words."""
 
 
+def formulas(advice: Advice) -> dict[str, str]:
+    """Return the formulas behind the numbers that a report of this advice shows.
+
+    Parameters
+    ----------
+    advice : Advice
+        What to show.
+
+    Returns
+    -------
+    dict
+        Name to words; empty where nothing is computed.
+    """
+    chips_ = advice.estimates
+    used = {
+        "band": bool(chips_),
+        "memory": any(e.memory for e in chips_),
+        "tokens_per_second": any(e.training for e in chips_),
+        "decode_step": any(e.point for e in chips_),
+        "usd_per_chip_hour": any(e.usd_per_chip_hour for e in chips_),
+        "usd_a_token": any(e.usd for e in chips_),
+        "days": any(e.days for e in chips_),
+        "kwh_a_token": any(e.kwh_per_billion_tokens or e.kwh_per_million_output_tokens for e in chips_),
+        "decode_floor": any(e.decode_floor_seconds for e in chips_),
+        "cost_ratio": advice.cost.ratio is not None,
+        "price_line": advice.cost.ratio is not None,
+        "pilot_cost": advice.pilot.cost_usd is not None,
+    }
+    return {name: text for name, text in FORMULAS.items() if used[name]}
+
+
 class Cell(NamedTuple):
     """A text, what its numbers trace to, and the address it leads to."""
 
