@@ -216,9 +216,9 @@ def _pilot() -> Claim:
         head=("Decision", "What decides in the guide", "Its verdict"),
         rows=tuple((name.replace("_", " "), kind, verdict) for name, kind, verdict in settled),
         finding=f"An estimate from paper is typically off by a factor of {table.errors.typical:.3g} on "
-        f"{table.errors.cases} published runs, so a smaller difference in cost needs a pilot. But only {either} of "
-        f"these {len(settled)} decisions asks for one: where a gate decides, begin with a day of reading, not with "
-        "rented chips.",
+        f"{table.errors.cases} published runs, so a smaller difference in cost needs a pilot. But only "
+        f"{either} of these {len(settled)} decisions asks for one: where a gate decides, begin with a day of "
+        "reading, not with rented chips.",
         sources=tuple(chips.Source("decision", each.told, each.address, each.date) for each in decisions()),
     )
 

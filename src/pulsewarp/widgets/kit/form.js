@@ -41,7 +41,7 @@ export function control({ kind, value, choices, least, most }, id) {
     return h("select", { id, class: "pw-select" }, ...(choices ?? []).map(([each, label]) => h("option", { value: each, selected: each === value }, label)));
   }
   if (kind === "lanes" || kind === "text") return h("input", { id, class: "pw-field pw-text", type: "text", ...PLAIN, value: String(value) });
-  if (kind === "number") return h("input", { id, class: "pw-field pw-number", type: "text", inputmode: "decimal", ...PLAIN, value: String(value) });
+  if (kind === "number") return h("input", { id, class: "pw-field pw-quantity", type: "text", inputmode: "decimal", ...PLAIN, value: String(value) });
   if (kind === "switch") return h("input", { id, type: "checkbox", checked: value === true });
   return h("input", { id, class: "pw-field pw-whole", type: "number", inputmode: "numeric", min: least, max: most, step: 1, value: String(value) });
 }
