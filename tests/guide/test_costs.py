@@ -164,6 +164,17 @@ def test_a_stricter_latency_never_makes_serving_cheaper() -> None:
     assert nobody.ratio is None and all(e.point is None and e.remarks for e in nobody.estimates)
 
 
+def test_a_bound_that_may_be_missed_widens_the_band() -> None:
+    """If steps are slower than expected, only a smaller batch answers in time: that costs more."""
+    bounded, free = (guide.compare(Workload(**SERVE, latency=word)) for word in ("interactive", "none"))
+    spreads = []
+    for comparison in (bounded, free):
+        usd = of(comparison, "h100_sxm").usd
+        assert usd is not None
+        spreads.append(usd.high / usd.low)
+    assert spreads[0] > 1.2 * spreads[1]
+
+
 # --- measured ----------------------------------------------------------------------------------------------
 
 

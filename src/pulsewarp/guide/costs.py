@@ -398,7 +398,7 @@ def _serving_speed(
         why = "not published: memory, bandwidth, links or peak" if curve is None else _too_slow(workload)
         return _Speed(memory, least, serving=curve, remarks=(why,), decode_floor_seconds=floor)
     curve, point = best
-    rate, used = _rate(point), []
+    rate, used = _rate_in_time(workload, chip, shape, curve, point), []
     for fact in facts:
         if fact.what == "serving" and fact.chip == chip.id:
             there = _curve(workload, shape, chip.id, fact.n_chips, (fact.batch or 1,))
@@ -441,13 +441,36 @@ def _curve(
     )
 
 
-def _allowed(workload: Workload, curve: Serving) -> list[ServingPoint]:
-    """Points that fit in memory, in the batch that was named, and answer in time."""
+def _allowed(workload: Workload, curve: Serving, slower: float = 1.0) -> list[ServingPoint]:
+    """Points that fit in memory, in the batch that was named, and answer in time if steps are that slow."""
     bound = values(workload).get("token_ms", math.inf)
     most = _MOST_AT_ONCE.get(workload.batch, math.inf)
     return [
-        point for point in curve.points if point.fits and point.batch <= most and 1e3 * point.seconds <= bound
+        point
+        for point in curve.points
+        if point.fits and point.batch <= most and 1e3 * point.seconds * slower <= bound
     ]
+
+
+def _rate_in_time(
+    workload: Workload, chip: chips.Chip, shape: ModelShape, curve: Serving, point: ServingPoint
+) -> Band:
+    """Return the tokens/s a chip at `point`; where a bound on latency holds, with what it may come to.
+
+    If steps turn out as slow as the high edge of their band, only a smaller batch or a larger slice answers
+    in time; if they turn out as quick as the low edge, a larger batch does: each edge is what is served then.
+    """
+    rate, step = _rate(point), point.step_seconds
+    quick = max(p.served or 0.0 for p in _allowed(workload, curve, step.low / step.value))
+    slow = min(p.served or math.inf for p in curve.points)  # one sequence, where nothing answers in time
+    for n_chips in _counts(workload, chip, curve.n_chips):
+        larger = _curve(workload, shape, chip.id, n_chips)
+        points = [] if larger is None else _allowed(workload, larger, step.high / step.value)
+        if points:
+            slow = max(p.served or 0.0 for p in points)
+            break
+    slow, quick = slow * rate.low / rate.value, quick * rate.high / rate.value
+    return Band(min(rate.low, slow), rate.value, max(rate.high, quick))
 
 
 def _rate(point: ServingPoint) -> Band:

@@ -204,7 +204,7 @@ def pulled(band: Band, measured: float, deviation: float) -> Band:
     Examples
     --------
     >>> pulled(Band(300, 400, 500), 500, 0.05)
-    493 (464 to 525)
+    Band(low=463.7, value=493.4, high=525.1)
     """
     before = math.log(band.high / band.low) / (2 * _EIGHTY_PERCENT)
     if before <= 0:
