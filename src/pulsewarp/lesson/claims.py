@@ -110,10 +110,10 @@ def _power() -> Claim:
             )
             if joules is None:
                 continue
+            sources.append(chip.source(f"{field}_watts"))
             rows.append((str(chip.year), chip.name, kind, dtype, f"{1e12 * joules:.3g}"))
             if chip.family == "tpu":
                 last = max(last, chip.year)
-                sources.append(chip.source(f"{field}_watts"))
     paper = compared[1]
     after = [chip for chip in chips.catalogue() if chip.family == "tpu" and (chip.year or 0) > last]
     return Claim(
@@ -191,13 +191,13 @@ def _flexible() -> Claim:
             (
                 gate.name.replace("_", " "),
                 gate.source.date,
-                gate.holds_until or "the machine itself, or how it is sold",
+                gate.holds_until or "none is in sight",
             )
             for gate in stops["tpu"]
         ),
         finding=f"True today: nothing that was collected is impossible on a GPU. But {len(ends)} of the "
-        f"{len(stops['tpu'])} are about software of a date and name what would end them; the rest are about "
-        "the machine and how it is sold.",
+        f"{len(stops['tpu'])} are about software of a date and name what would end them; for the rest no "
+        "end is in sight.",
         sources=tuple(dict.fromkeys(gate.source for gate in stops["tpu"])),
     )
 
