@@ -57,6 +57,47 @@ def at_once_in_a_pool() -> None:
         check_against_naive({**arguments, **nine, "policy": "two_level", "schedulers": 1})
 
 
+def at_once_behind_older_warps() -> None:
+    """Four warps of stretches, of which the oldest that can issue always does."""
+    for seed in range(60):
+        arguments = stretches(seed)
+        four = {"programs": (arguments["programs"] * 4)[:4], "blocks": [0, 0, 1, 0]}
+        check_against_naive({**arguments, **four, "policy": "oldest", "schedulers": 1})
+
+
+def let_go_by_another_scheduler() -> None:
+    """Plain instructions and now and then a load between barriers that the warps of two schedulers share."""
+    load = simt.Instruction("mem", 9, 1, "r1", (), "LDG")
+    for seed in range(60):
+        draw = random.Random(seed)
+        programs = []
+        for _ in range(draw.randint(3, 6)):
+            program = []
+            for _ in range(draw.randint(1, 3)):
+                program += [simt.Instruction()] * draw.randint(0, 6) + [load] * (draw.random() < 0.3)
+                program.append(simt.bar())
+            programs.append(program + [simt.Instruction()] * draw.randint(1, 8))
+        blocks = [draw.randint(0, 1) for _ in programs]
+        check_against_naive({"programs": programs, "blocks": blocks, "policy": "oldest", "schedulers": 2})
+
+
+def ten_warps_that_wait_for_loads_and_more() -> None:
+    """More warps than the pool has places; each instruction waits for up to two results of any unit."""
+    names = ("r1", "r2", "r3")
+    for seed in range(60):
+        draw = random.Random(seed)
+        program = [
+            simt.Instruction(
+                unit=draw.choice(("alu", "mem", "sfu", "alu")),
+                latency=draw.choice((1, 4, 20, 60)),
+                dst=draw.choice(names),
+                srcs=tuple(draw.sample(names, draw.randint(0, 2))),
+            )
+            for _ in range(draw.randint(2, 12))
+        ]
+        check_against_naive({"programs": [program] * 10, "policy": "two_level", "schedulers": 1})
+
+
 def reference() -> None:
     for row in SCHEDULING:
         check_row(row)
@@ -111,15 +152,8 @@ ENGINE: list[Fault] = [
     ),
     (
         "a barrier that waits for warps that have exited",
-        """                unfinished -= 1
-                in_block[block] -= 1
-                if not unfinished:
-                    return _packed(issues), _moves(pools, crews)
-            elif""",
-        """                unfinished -= 1
-                if not unfinished:
-                    return _packed(issues), _moves(pools, crews)
-            elif""",
+        "                            in_block[block] -= 1\n                            if not",
+        "                            if not",
         (laws, fuzz),
     ),
     (
@@ -142,20 +176,20 @@ ENGINE: list[Fault] = [
     ),
     (
         "seven warps in the pool",
-        "room = ACTIVE_WARPS - ",
-        "room = 1 + ACTIVE_WARPS - ",
+        "ACTIVE_WARPS - len(active)",
+        "1 + ACTIVE_WARPS - len(active)",
         (fuzz,),
     ),
     (
         "who waits for a load stays in the pool",
-        "                            parked[s] |= place[0][1]\n",
-        "                            parked[s] |= 0\n",
+        "if pooled and loads:",
+        "if 0:",
         (fuzz,),
     ),
     (
         "a memory unit per scheduler",
-        "                    usable = no_memory\n                    if",
-        "                    if",
+        "memory_free = t + interval\n                            usable = no_memory\n",
+        "memory_free = t + interval\n",
         (laws, fuzz, reference),
     ),
     (
@@ -184,14 +218,14 @@ ENGINE: list[Fault] = [
     ),
     (
         "a stretch that passes over who waits for a unit",
-        "own = ready[s] & inside[s] & rivals",
-        "own = ready[s] & inside[s] & rivals & all_plain",
+        "others = ready[s] & inside[s] & rivals",
+        "others = ready[s] & inside[s] & rivals & all_plain",
         (at_once,),
     ),
     (
         "a stretch that lets in warps from outside the pool",
-        "own = ready[s] & inside[s] & rivals",
-        "own = ready[s] & rivals",
+        "others = ready[s] & inside[s] & rivals",
+        "others = ready[s] & rivals",
         (at_once_in_a_pool,),
     ),
     (
@@ -202,8 +236,8 @@ ENGINE: list[Fault] = [
     ),
     (
         "a stretch begun while a rival stands at a barrier",
-        "if standing[s] & rivals or own",
-        "if own",
+        "if standing[s] & rivals or others",
+        "if others",
         (at_once,),
     ),
     (
@@ -211,6 +245,54 @@ ENGINE: list[Fault] = [
         "if busiest > t and busy[s] > t:",
         "if 0:",
         (at_once,),
+    ),
+    (
+        "who goes on is left alone for a cycle too few",
+        "end = now + 1\n",
+        "end = now\n",
+        (fuzz,),
+    ),
+    (
+        "who goes on takes memory before its time",
+        "if turns or after[2] or",
+        "if turns or",
+        (fuzz,),
+    ),
+    (
+        "who goes on is not held up by an older warp that wakes",
+        "now + 1 in calendar or ",
+        "",
+        (at_once_behind_older_warps,),
+    ),
+    (
+        "nor by one that is ready",
+        "(ready[s] | standing[s]) & rivals",
+        "standing[s] & rivals",
+        (at_once_behind_older_warps,),
+    ),
+    (
+        "nor by one that a barrier lets go",
+        "(ready[s] | standing[s]) & rivals",
+        "ready[s] & rivals",
+        (let_go_by_another_scheduler,),
+    ),
+    (
+        "who waits to get into the pool is forgotten when another leaves",
+        "if not pool.room:",
+        "if 0:",
+        (at_once_in_a_pool,),
+    ),
+    (
+        "a warp is out of the pool in the cycle in which it issues",
+        "pool.moves.append((t + 1, own))",
+        "pool.moves.append((t - 1, own))",
+        (fuzz,),
+    ),
+    (
+        "a warp that waits for more than loads is parked until all is there",
+        "if not only_loads:",
+        "if 0:",
+        (ten_warps_that_wait_for_loads_and_more,),
     ),
 ]
 
@@ -408,14 +490,14 @@ def taken_after_a_change_of_queue(module: types.ModuleType, queue: list[int]) ->
     """Return the cycles taken at once when two warps go on as before and the pool's queue is then another."""
     compiled = _compiled.compile_program([simt.Instruction()] * 500, ("alu",))
     issues = [[0], [1]]
-    pool = _engine.Pool(3, [4, 16])
+    pool = _engine.Pool(3, 20, dict.fromkeys([4, 16]), 0, 1)
     still: list[Any] = [[3], [0], [0], [7], {}, {}, {}, [], {0: []}, [0]]
     repeats = module.Repeats([compiled] * 2, issues, *still, [pool])
-    repeats.hold(2, 0, 0)
+    repeats.hold(2, 0)
     issues[0].append(2)
     issues[1].append(3)
-    pool.queue = queue
-    taken: int = repeats.skip(4, 0, 10_000, 0)
+    pool.queue = dict.fromkeys(queue)
+    taken: int = repeats.skip(4, 0, 10_000)
     return taken
 
 

@@ -32,13 +32,13 @@ from pulsewarp.simt._repeats import NEVER, Repeats, Times
 #   latency   cycles until its result is there
 #   wait      what the next instruction may have to wait for, or None: cycles until it can have what this one
 #             leaves it; (pc, latency) of earlier instructions; and of all these, of those that load, since
-#             two_level parks a warp that waits for them
+#             two_level parks a warp that waits for them, and whether they are all
 Needs = tuple[tuple[int, int], ...]
-Wait = tuple[int, Needs, Needs]
+Wait = tuple[int, Needs, Needs, bool]
 Step = tuple[int, Any, int, int, int, Wait | None]
 LAST = -1
-NO_WAIT: Wait = (1, (), ())
-# Where a warp is found that wakes: its scheduler, its bit for what it does next, its first bit, and another
+NO_WAIT: Wait = (1, (), (), False)
+# Where a warp is found that wakes: its scheduler, its bit for what it does next, all its bits, and another
 # such place or None: those that wake in the same cycle hang together.
 Place = tuple[int, int, int, Any]
 ALWAYS_FREE = 0
@@ -53,33 +53,37 @@ PAUSE = 24  # cycles until a scheduler that looked ahead in vain does so again
 
 @dataclass(eq=False, slots=True)
 class Pool:
-    """The warps of one scheduler under two_level, by first bits: those it may issue, and those that queue."""
+    """The warps of one scheduler under two_level, by all their bits: who may issue, and who queues to."""
 
     active: int
-    queue: list[int]
-    room: int = 0
-    moves: list[tuple[int, int]] = field(default_factory=list)  # (cycle, bit), of a warp out and in by turns
+    outside: int
+    queue: dict[int, None]  # those outside, in order
+    room: int
+    each: int  # times a warp's first bit: all its bits
+    moves: list[tuple[int, int]] = field(default_factory=list)  # (cycle, bits), of a warp out and in by turns
 
     def settle(self, t: int, parked: int) -> int:
         """Send parked warps out, lowest bit first; let in those who queued longest and are not parked.
 
-        Return the warps that are in.
+        Return the bits of all that are in.
         """
         gone = self.active & parked
         while gone:
-            bit = gone & -gone
-            gone ^= bit
-            self.active ^= bit
-            self.queue.append(bit)
-            self.moves.append((t, bit))
-        room = ACTIVE_WARPS - self.active.bit_count()
-        if room > 0:
-            for bit in [bit for bit in self.queue if not bit & parked][:room]:
-                self.queue.remove(bit)
-                self.active |= bit
-                self.moves.append((t, bit))
-                room -= 1
-        self.room = room
+            bits = (gone & -gone) * self.each
+            gone ^= bits
+            self.active ^= bits
+            self.outside ^= bits
+            self.queue[bits] = None
+            self.room += 1
+            self.moves.append((t, bits))
+        waiting = self.outside & ~parked
+        if waiting and self.room:
+            for bits in [bits for bits in self.queue if bits & waiting][: self.room]:
+                del self.queue[bits]
+                self.active ^= bits
+                self.outside ^= bits
+                self.room -= 1
+                self.moves.append((t, bits))
         return self.active
 
 
@@ -145,7 +149,7 @@ def link(compiled: Compiled, queue: Sequence[int]) -> list[Step | None]:
             plain = max(step[0], 0) + 1
         if interval <= 0 or step is None:
             plain = LAST
-        wait = (delay, older, loaded) if delay > 1 or older else None
+        wait = (delay, older, loaded, len(loaded) == len(needed)) if delay > 1 or older else None
         step = (plain, step, q, interval, latency[pc], wait)
         steps.append(step)
     steps.reverse()
@@ -181,6 +185,7 @@ def run(
     # A warp has a bit for each queue, side by side; of a scheduler's warps, the one preferred has the lowest.
     n_queues = max([MEMORY, *queue]) + 1
     slow = n_queues > MEMORY + 1
+    all_queues = (1 << n_queues) - 1  # times a warp's first bit: all its bits
     crews: list[Crew] = []
     places: list[tuple[Place, ...]] = [()] * len(programs)  # by queue
     for s in range(min(schedulers, len(programs))):
@@ -189,19 +194,19 @@ def run(
         crew: dict[int, Any] = {}
         for k, w in enumerate(reversed(mine) if policy.youngest_first else mine):
             first = 1 << k * n_queues
-            after = first << n_queues
-            favours = {1: after - first, 0: 0, -1: end - first, -2: end - after}[
+            own = first * all_queues
+            above = first << n_queues
+            favours = {1: above - first, 0: 0, -1: end - first, -2: end - above}[
                 policy.follow
             ]  # when it issued
-            places[w] = tuple([(s, first << q, first, None) for q in range(n_queues)])
+            places[w] = tuple([(s, first << q, own, None) for q in range(n_queues)])
             for _, bit, _, _ in places[w]:
                 crew[bit] = (w, issues[w], favours, places[w])
         crews.append((s, crew))
-    all_queues = (1 << n_queues) - 1  # times a warp's first bit: all its bits
-    all_plain = sum([1 << k * n_queues for k in range(len(programs))])  # more than any scheduler has
+    all_plain = sum([1 << k * n_queues for k in range(-(-len(programs) // schedulers))])
     all_bits = all_plain * all_queues
     no_memory = all_bits ^ (all_plain << MEMORY)
-    turns, oldest = policy.follow < 0, policy.follow == 0
+    turns, greedy = policy.follow < 0, policy.follow == 1
 
     # Warps of each block that have not exited, and those of them that stand at its barrier.
     in_block = dict.fromkeys(blocks, 0)
@@ -227,16 +232,20 @@ def run(
     memory_free = 0  # the cycle from which the memory unit is free again
     landing: list[int] = []  # heap of the cycles at which loads in flight land
     pools: list[Pool] = []
-    parked = [0] * len(crews)  # first bits of warps that wait for loads (two_level) or a barrier, or are done
+    parked = [0] * len(
+        crews
+    )  # all bits of the warps that wait for loads (two_level) or a barrier, or are done
     unparking: dict[int, list[Place]] = {}  # and of those that will no longer, by cycle
     moved = 0  # bits of the schedulers of which a warp has parked or gone on since the pool was settled
     inside = [all_bits] * len(crews)  # bits of the warps that two_level may issue: all, without pools
+    usual = [all_bits] * len(crews)  # free and inside
     if policy.pools and len(programs) > ACTIVE_WARPS * schedulers:
         for s, crew in crews:
-            order = sorted([bit for bit in crew if bit & all_plain])
+            order = sorted([bit * all_queues for bit in crew if bit & all_plain])
             active, rest = order[:ACTIVE_WARPS], order[ACTIVE_WARPS:]
-            pools.append(Pool(sum(active), rest))
-            parked[s] = sum([bit for bit in order if steps[crew[bit][0]] is None])
+            room = ACTIVE_WARPS - len(active)
+            pools.append(Pool(sum(active), sum(rest), dict.fromkeys(rest), room, all_queues))
+            parked[s] = sum([bits for bits in order if steps[crew[bits & -bits][0]] is None])
             moved |= 1 << s
     pooled = bool(pools)
     special = pooled or slow or max_outstanding is not None
@@ -257,13 +266,45 @@ def run(
         pools,
     )
     held, held_all = repeats.held, repeats.held_all
-    hold_at = repeats.hold_at
+    hold_at = hold_early = repeats.hold_at
 
     t = 0
     look_ahead = [0] * len(crews)  # not before this cycle
     while True:
+        if t in calendar:
+            waking = calendar.pop(t)
+            while waking is not None:
+                s, bit, own, waking = waking
+                ready[s] |= bit
+                due |= 1 << s
+                if pooled and parked[s] & own:
+                    parked[s] ^= own
+                    if pools[s].room:
+                        moved |= 1 << s
+        usable = all_bits if memory_free <= t else no_memory
+        if special:
+            if pooled:
+                if t in unparking:
+                    for s, _, own, _ in unparking.pop(t):
+                        parked[s] &= ~own
+                        if pools[s].room:
+                            moved |= 1 << s
+                if moved:
+                    for s, _ in visits[moved]:
+                        inside[s] = pools[s].settle(t, parked[s])
+                        usual[s] = free[s] & inside[s]
+                    moved = 0
+            if slow and t in freeing:
+                for s, bits in freeing.pop(t):
+                    free[s] |= bits
+                    usual[s] = free[s] & inside[s]
+            if max_outstanding is not None:
+                while landing and landing[0] <= t:
+                    heappop(landing)
+                if len(landing) >= max_outstanding:
+                    usable = no_memory
         if ready[0] in held and ready in held_all:
-            skipped = repeats.skip(t, memory_free, last_cycle, moved)
+            skipped = repeats.skip(t, memory_free, last_cycle)
             if skipped:
                 t += skipped
                 memory_free += skipped
@@ -274,168 +315,176 @@ def run(
         if t >= hold_at:
             if t > last_cycle:
                 raise OverflowError
-            hold_at = repeats.hold(t, memory_free, moved)
-        if t in calendar:
-            waking = calendar.pop(t)
-            while waking is not None:
-                s, bit, first, waking = waking
-                ready[s] |= bit
-                due |= 1 << s
-                if pooled and parked[s] & first:
-                    parked[s] ^= first
-                    if pools[s].room:
-                        moved |= 1 << s
-        usable = all_bits if memory_free <= t else no_memory
-        if special:
-            if t in freeing:
-                for s, bits in freeing.pop(t):
-                    free[s] |= bits
-            if t in unparking:
-                for s, _, first, _ in unparking.pop(t):
-                    parked[s] &= ~first
-                    if pools[s].room:
-                        moved |= 1 << s
-            if moved:
-                for s, _ in visits[moved]:
-                    inside[s] = pools[s].settle(t, parked[s]) * all_queues
-                moved = 0
-            if max_outstanding is not None:
-                while landing and landing[0] <= t:
-                    heappop(landing)
-                if len(landing) >= max_outstanding:
-                    usable = no_memory
+            hold_at = repeats.hold(t, memory_free)
+            hold_early = (t + hold_at) // 2
 
         idle = True
         for s, crew in visits[due]:
             eligible = ready[s] & usable
             if special:
-                eligible &= free[s] & inside[s]
+                eligible &= usual[s]
             if not eligible:
                 continue
-            if busiest > t and busy[s] > t:  # woken into what is settled
-                due ^= 1 << s
+            if busiest > t and busy[s] > t:
+                if busy[s] > t + WORTH:  # woken into what is settled
+                    due ^= 1 << s
+                else:
+                    idle = False
                 continue
 
             idle = False
-            bit = eligible & favoured[s]
-            if turns or not bit:
-                bit = bit or eligible
-                bit &= -bit
+            bit = eligible & favoured[s] or eligible
+            bit &= -bit
             w, times, favours, place = crew[bit]
             favoured[s] = favours
-            plain, after, q, interval, latency, wait = steps[w]  # type: ignore[misc]  # who is ready has one
-            times.append(t)
-            if plain > 0:
-                if plain >= WORTH and t >= look_ahead[s]:
-                    # Who comes next is known for so long as the same warps can issue.
-                    order, end = [bit], t + plain
-                    rivals = all_bits if turns else bit - 1 if oldest else 0
-                    own = ready[s] & inside[s] & rivals
-                    if standing[s] & rivals or own & ~all_plain:
-                        end = t
-                    elif rivals:
-                        if own & ~bit:
-                            order, end = _in_turn(own, bit, favours), NEVER
+            now = t
+            while True:
+                plain, after, q, interval, latency, wait = steps[w]  # type: ignore[misc]  # who is ready has one
+                times.append(now)
+                if plain > 0:
+                    if greedy:
+                        times.extend(range(now + 1, now + plain))
+                        now += plain - 1
+                        after = line_of[w][len(times)]
+                    elif plain >= WORTH and t >= look_ahead[s] and now == t:
+                        # Who comes next is known for so long as the same warps can issue.
+                        order, end = [bit], t + plain
+                        rivals = all_bits if turns else place[0][1] - 1
+                        others = ready[s] & inside[s] & rivals
+                        if standing[s] & rivals or others & ~all_plain:
+                            end = t
+                        elif rivals:
+                            if others & ~bit:
+                                order, end = _in_turn(others, bit, favours), NEVER
+                                for k, other in enumerate(order):
+                                    # Its first instruction that is not plain would be issued in this cycle.
+                                    own_plain = max(steps[crew[other][0]][0], 0)  # type: ignore[index]  # as above
+                                    end = min(end, t + k + len(order) * own_plain)
+                            end = _before(end, s, rivals, calendar, unparking)
+                        if end >= t + WORTH:
+                            if end > last_cycle:
+                                raise OverflowError
                             for k, other in enumerate(order):
-                                # Its first instruction that is not plain would be issued in this cycle.
-                                own_plain = max(steps[crew[other][0]][0], 0)  # type: ignore[index]  # as above
-                                end = min(end, t + k + len(order) * own_plain)
-                        end = _before(end, s, rivals, calendar, unparking)
-                    if end >= t + WORTH:
-                        if end > last_cycle:
-                            raise OverflowError
-                        for k, other in enumerate(order):
-                            v, times, _, _ = crew[other]
-                            times.extend(range(t + (k or len(order)), end, len(order)))
-                            steps[v] = line_of[v][len(times)]
-                        favoured[s] = crew[order[(end - t - 1) % len(order)]][2]
-                        busy[s] = end
-                        busiest = max(busiest, end)
-                        due ^= 1 << s
-                        calendar[end] = (s, 0, 0, calendar.get(end))
-                        continue
-                    look_ahead[s] = t + PAUSE
-                steps[w] = after
-                continue
-            steps[w] = after
-            if q:
-                if q == MEMORY:
-                    memory_free = t + interval
-                    usable = no_memory
-                    if max_outstanding is not None:
-                        heappush(landing, t + latency)
-                elif interval > 1:
-                    free[s] ^= all_plain << q
-                    freeing.setdefault(t + interval, []).append((s, all_plain << q))
-            if plain == 0:
-                if wait is None:
-                    if after[2] != q:
-                        ready[s] ^= bit | place[after[2]][1]
-                    continue
-                delay, older, loads = wait
-                wake = t + delay
-                for pc, latency in older:
-                    if times[pc] + latency > wake:
-                        wake = times[pc] + latency
-                if wake > t + 1:
-                    ready[s] ^= bit
-                    if not ready[s]:
-                        due ^= 1 << s
-                    if wake in calendar:
-                        calendar[wake] = (*place[after[2]][:3], calendar[wake])
+                                v, times, _, _ = crew[other]
+                                times.extend(range(t + (k or len(order)), end, len(order)))
+                                steps[v] = line_of[v][len(times)]
+                            favoured[s] = crew[order[(end - t - 1) % len(order)]][2]
+                            now = end - 1
+                            break
+                        look_ahead[s] = t + PAUSE
+                    steps[w] = after
+                else:
+                    steps[w] = after
+                    if q:
+                        if q == MEMORY:
+                            memory_free = t + interval
+                            usable = no_memory
+                            if max_outstanding is not None:
+                                heappush(landing, t + latency)
+                        elif interval > 1:
+                            free[s] ^= all_plain << q
+                            usual[s] = free[s] & inside[s]
+                            freeing.setdefault(t + interval, []).append((s, all_plain << q))
+                    if plain == 0:
+                        if wait is not None:
+                            delay, older, loads, only_loads = wait
+                            wake = now + delay
+                            for pc, latency in older:
+                                if times[pc] + latency > wake:
+                                    wake = times[pc] + latency
+                            if wake > now + 1:
+                                ready[s] ^= bit
+                                if not ready[s]:
+                                    due ^= 1 << s
+                                if wake in calendar:
+                                    calendar[wake] = (*place[after[2]][:3], calendar[wake])
+                                else:
+                                    calendar[wake] = place[after[2]]
+                                if pooled and loads:
+                                    end = wake
+                                    if not only_loads:
+                                        end = max([times[pc] + latency for pc, latency in loads])
+                                    if end > t + 1:
+                                        # It leaves the pool in the next cycle, in which it is still parked.
+                                        own = place[0][2]
+                                        parked[s] |= own
+                                        pool = pools[s]
+                                        if not pool.room:  # else nobody waits to get in
+                                            moved |= 1 << s
+                                        pool.room += 1
+                                        pool.active ^= own
+                                        pool.outside ^= own
+                                        pool.queue[own] = None
+                                        pool.moves.append((t + 1, own))
+                                        inside[s] ^= own
+                                        usual[s] &= ~own
+                                        if end < wake:  # else it is let go as it wakes
+                                            unparking.setdefault(end, []).append(place[0])
+                                break
+                        if after[2] != q:
+                            other = place[after[2]][1]
+                            ready[s] ^= bit | other
+                            bit = other
                     else:
-                        calendar[wake] = place[after[2]]
-                    if pooled and loads:
-                        end = max([times[pc] + latency for pc, latency in loads])
-                        if end > t + 1:
-                            parked[s] |= place[0][1]
+                        # A barrier, or the warp's last instruction.
+                        ready[s] ^= bit
+                        if not ready[s]:
+                            due ^= 1 << s
+                        if pooled:
+                            parked[s] |= place[0][2]
                             moved |= 1 << s
-                            if end < wake:  # else it is let go as it wakes
-                                unparking.setdefault(end, []).append(place[0])
-                elif after[2] != q:
-                    ready[s] ^= bit | place[after[2]][1]
-                continue
-
-            # A barrier, or the warp's last instruction.
-            ready[s] ^= bit
-            if not ready[s]:
-                due ^= 1 << s
-            if pooled:
-                parked[s] |= place[0][1]
-                moved |= 1 << s
-            block = blocks[w]
-            if interval > 0:
-                unfinished -= 1
-                in_block[block] -= 1
-                if not unfinished:
-                    return _packed(issues), _moves(pools, crews)
-            elif interval == 0:
-                arrived[block].append(w)
-                standing[s] |= place[0][1]
-            # Whoever arrives last, or exits last of those missing, lets all go on in the next cycle, not
-            # before: another scheduler may still have to decide in this one.
-            arrivals = arrived[block]
-            if not arrivals or len(arrivals) < in_block[block]:
-                continue
-            arrived[block] = []
-            for v in arrivals:
-                place = places[v]
-                standing[place[0][0]] ^= place[0][1]
-                times = issues[v]
-                _, after, _, _, _, wait = line_of[v][len(times) - 1]  # type: ignore[misc]  # its barrier
-                if after is None:
-                    unfinished -= 1
-                    in_block[block] -= 1
-                    if not unfinished:
-                        return _packed(issues), _moves(pools, crews)
-                    continue
-                _, older, loads = wait or NO_WAIT
-                wake = max([t + 1, *[times[pc] + latency for pc, latency in older]])
-                calendar[wake] = (*place[after[2]][:3], calendar.get(wake))
-                if pooled:
-                    end = max([t + 1, *[times[pc] + latency for pc, latency in loads]])
-                    if end < wake:
-                        unparking.setdefault(end, []).append(place[0])
+                        block = blocks[w]
+                        if interval > 0:
+                            unfinished -= 1
+                            in_block[block] -= 1
+                            if not unfinished:
+                                return _packed(issues), _moves(pools, crews)
+                        elif interval == 0:
+                            arrived[block].append(w)
+                            standing[s] |= place[0][1]
+                        # Whoever arrives last, or exits last of those missing, lets all go on in the next
+                        # cycle, not before: another scheduler may still have to decide in this one.
+                        arrivals = arrived[block]
+                        if not arrivals or len(arrivals) < in_block[block]:
+                            break
+                        arrived[block] = []
+                        if t >= hold_early:  # moments like the one after a barrier are rare, and come again
+                            hold_at = t + 1
+                        for v in arrivals:
+                            place = places[v]
+                            standing[place[0][0]] ^= place[0][1]
+                            times = issues[v]
+                            _, after, _, _, _, wait = line_of[v][len(times) - 1]  # type: ignore[misc]  # its barrier
+                            if after is None:
+                                unfinished -= 1
+                                in_block[block] -= 1
+                                if not unfinished:
+                                    return _packed(issues), _moves(pools, crews)
+                                continue
+                            _, older, loads, _ = wait or NO_WAIT
+                            wake = max([t + 1, *[times[pc] + latency for pc, latency in older]])
+                            calendar[wake] = (*place[after[2]][:3], calendar.get(wake))
+                            if pooled:
+                                end = max([t + 1, *[times[pc] + latency for pc, latency in loads]])
+                                if end < wake:
+                                    unparking.setdefault(end, []).append(place[0])
+                        break
+                # It can issue again in the next cycle, and surely will when no other can that goes before it.
+                if turns or after[2] or after[0] == LAST:
+                    break
+                if not greedy:
+                    rivals = place[0][1] - 1
+                    if rivals and (now + 1 in calendar or (ready[s] | standing[s]) & rivals):
+                        break
+                now += 1
+            if now > t:
+                end = now + 1
+                busy[s] = end
+                if end > busiest:
+                    busiest = end
+                if end > t + WORTH:
+                    due &= ~(1 << s)
+                    calendar[end] = (s, 0, 0, calendar.get(end))
 
         t += 1
         if idle:
@@ -470,7 +519,7 @@ def _moves(pools: Sequence[Pool], crews: Sequence[Crew]) -> list[Moves] | None:
     if not pools:
         return None
     return [
-        [(cycle, crew[bit][0]) for cycle, bit in pool.moves]
+        [(cycle, crew[bits & -bits][0]) for cycle, bits in pool.moves]
         for pool, (_, crew) in zip(pools, crews, strict=True)
     ]
 

@@ -114,17 +114,17 @@ class Repeats:
     _missed: int = 0
     _lags: dict[int, Lags] = field(default_factory=dict)
 
-    def hold(self, t: int, memory_free: int, moved: int) -> int:
+    def hold(self, t: int, memory_free: int) -> int:
         """Hold this moment against those that follow; return when to hold the next."""
         issued = [len(times) for times in self.issues]
         if self._missed > PATIENCE + sum(issued) // FEW:
             self.held.clear()
             return t + SHORTEST
         moves = [len(pool.moves) for pool in self.pools]
-        parts = tuple(self._parts(t, memory_free, moved))
+        parts = tuple(self._parts(t, memory_free))
         moment = Moment(t, list(self.ready), list(self.favoured), parts, issued, moves)
         if t >= self._late:
-            self._length = 2 * self._length if self._length < LONGEST else SHORTEST
+            self._length = 4 * self._length if self._length < LONGEST else SHORTEST
             self._late = t + self._length
             self._moments[1:] = [moment]
         self._moments[:1] = [moment]
@@ -138,13 +138,13 @@ class Repeats:
         self.held_all[:] = [moment.ready for moment in self._moments if moment.watch < NEVER]
         self.held[:] = [ready[0] for ready in self.held_all]
 
-    def skip(self, t: int, memory_free: int, last_cycle: int, moved: int) -> int:
+    def skip(self, t: int, memory_free: int, last_cycle: int) -> int:
         """Return how many cycles repeat those since a moment held; their issues are noted."""
-        for moment in self._moments:
+        for moment in dict.fromkeys(self._moments):  # at times both are the same one
             # What the loop found may be the other moment.
             if t < moment.watch or moment.favoured != self.favoured or moment.ready != self.ready:
                 continue
-            often = self._often(t, memory_free, moved, moment)
+            often = self._often(t, memory_free, moment)
             if often:
                 skipped = often * (t - moment.t)
                 if t + skipped > last_cycle:
@@ -158,9 +158,9 @@ class Repeats:
                 self._look_for()
         return 0
 
-    def _often(self, t: int, memory_free: int, moved: int, moment: Moment) -> int:
+    def _often(self, t: int, memory_free: int, moment: Moment) -> int:
         """Return how often what happened since the moment happens again; 0 when that is not worth while."""
-        if not all(map(eq, moment.parts, self._parts(t, memory_free, moved))):
+        if not all(map(eq, moment.parts, self._parts(t, memory_free))):
             return 0
         steps = [len(times) - n for times, n in zip(self.issues, moment.issued, strict=True)]
         going = [w for w, step in enumerate(steps) if step]
@@ -201,7 +201,7 @@ class Repeats:
         self._rest = FIRST
         moment.watch = t + skipped + period + 1
 
-    def _parts(self, t: int, memory_free: int, moved: int) -> Iterator[object]:
+    def _parts(self, t: int, memory_free: int) -> Iterator[object]:
         """Yield what else decides what comes next, but for the programs and results on their way.
 
         What differs the most comes first, since a comparison goes no further.
@@ -213,7 +213,6 @@ class Repeats:
         yield list(self.free)
         yield sorted([cycle - t for cycle in self.landing if cycle > t])
         yield list(self.parked)
-        yield moved
         yield [(pool.active, list(pool.queue)) for pool in self.pools]
         yield [list(warps) for warps in self.arrived.values()]
 
