@@ -164,6 +164,20 @@ def test_a_stricter_latency_never_makes_serving_cheaper() -> None:
     assert nobody.ratio is None and all(e.point is None and e.remarks for e in nobody.estimates)
 
 
+@pytest.mark.parametrize("latency", ["none", "interactive"])
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_more_chips_at_hand_never_make_a_token_dearer(latency: str, precision: str) -> None:
+    """The smallest slice that holds the weights has room for few sequences; a larger may be cheaper."""
+    asked = Workload(**SERVE, latency=latency, precision=precision, location="multi_cloud")
+    compared = [guide.compare(asked.change(chips=count)) for count in (2, 4, 8, 16)]
+    for chip_id in ("h100_sxm", "tpu_v6e", "tpu_v5p"):
+        found = [of(comparison, chip_id) for comparison in compared]
+        usd = [e.usd_per_million_output_tokens for e in found if e.usd_per_million_output_tokens is not None]
+        assert usd and all(a.value >= b.value for a, b in itertools.pairwise(usd))
+    h100 = of(compared[2], "h100_sxm")
+    assert h100.memory is not None and h100.n_chips > h100.memory.chips
+
+
 def test_a_bound_that_may_be_missed_widens_the_band() -> None:
     """If steps are slower than expected, only a smaller batch answers in time: that costs more."""
     bounded, free = (guide.compare(Workload(**SERVE, latency=word)) for word in ("interactive", "none"))

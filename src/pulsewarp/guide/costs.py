@@ -39,7 +39,7 @@ _ON_TOKENS = ("train", "finetune", "train_and_inference")  # phases that the pub
 _NO_RENT = ("colab", "kaggle", "donated_tpu", "donated_other", "on_prem", "own_machine", "edge_device")
 _TRUSTED = ("good", "medium")
 _MOST_AT_ONCE = {"one": 1, "small": 32, "medium": 256}  # sequences that a word for the batch allows
-_COUNTS_TRIED = 4  # slices beyond the smallest that holds the model, until one answers in time
+_COUNTS_TRIED = 4  # slices from the smallest that holds the model on, of which the cheapest a token is taken
 
 
 @dataclass(frozen=True)
@@ -391,9 +391,11 @@ def _serving_speed(
     for n_chips in _counts(workload, chip, least):
         curve = _curve(workload, shape, chip.id, n_chips)
         points = [] if curve is None else _allowed(workload, curve)
-        if curve is not None and points:
-            best = curve, max(points, key=lambda point: point.served or 0.0)
-            break
+        for point in points:
+            # A chip-hour costs the same in a larger slice: the most tokens a chip are the cheapest ones. The
+            # smallest slice that holds the model has no room for the sequences that would share its weights.
+            if curve is not None and (best is None or (point.served or 0.0) > (best[1].served or 0.0)):
+                best = curve, point
     if best is None:
         why = "not published: memory, bandwidth, links or peak" if curve is None else _too_slow(workload)
         return _Speed(memory, least, serving=curve, remarks=(why,), decode_floor_seconds=floor)
