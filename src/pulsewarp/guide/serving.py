@@ -560,7 +560,7 @@ class ServingPoint:
         """Answer tokens of all users over the chips, while nobody's prompt is read."""
         return _inverse(self.step_seconds) * (self.batch / self.n_chips)
 
-    @property
+    @functools.cached_property
     def served(self) -> float | None:
         """The most likely of `served_tokens_per_second_per_chip`."""
         if self.setting.output_len is None:
