@@ -73,8 +73,8 @@ def read(session: nox.Session, *scenes: str, marked: str = "") -> None:
     """Do what a reader does: run the notebooks, open scenes, and open notebooks in their application."""
     nbval(session)
     browser(session)
-    # Tests that look at one visit of an application name it as their group; lessons are spread.
-    session.run(*PYTEST, "--dist", "loadgroup", "-m", marked, "tests/hosts")
+    # Who runs what there, tests/hosts/conftest.py says: tests that share a visit stay together.
+    session.run(*PYTEST, "-m", marked, "tests/hosts")
     session.run(*PYTEST, "--dist", "worksteal", *scenes)
 
 

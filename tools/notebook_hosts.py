@@ -2,9 +2,10 @@
 
 `serving(...)` starts JupyterLab or classic Notebook 6, whichever this Python's environment holds: on
 loopback, with every configuration and data folder inside a temporary one, serving a copy of the notebooks.
-`Host.visit(browser, name)` drives one notebook in Chromium as a reader would: open, wait for the session, run
-all cells by the application's own command, look at every output. It yields the open page and a `Visit`, whose
-`problems()` is what the tests hold to be empty. Nothing here asserts: tests and benchmarks both call it.
+`Host.desk(browser)` is a window of Chromium in which one notebook after another is opened; `Desk.visit(name)`
+drives one as a reader would: open, wait for the session, run all cells by the application's own command, look
+at every output. It yields the open page and a `Visit`, whose `problems()` is what the tests hold to be empty.
+Nothing here asserts: tests and benchmarks both call it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from typing import Any, ClassVar, Protocol
 import nbformat
 import psutil
 from keep_outputs import KERNELSPEC, peak_bytes, source_of
-from playwright.sync_api import Browser, ElementHandle, Page, WebSocket
+from playwright.sync_api import Browser, BrowserContext, ElementHandle, Page, WebSocket
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 # Generous: they only decide how long a hang takes to be called one. A start takes 3 s, a notebook 10 s.
@@ -113,14 +115,15 @@ class App(Protocol):
     """How an application is started, and how its page is asked, in JavaScript."""
 
     name: ClassVar[str]
-    loaded: ClassVar[str]  # -> the notebook is there
-    ready: ClassVar[str]  # -> its session can run cells; may wait for that
+    open_here: ClassVar[str | None]  # (path) -> opens it in the page that is there; None: a page each
+    loaded: ClassVar[str]  # (path) -> the notebook is there
+    ready: ClassVar[str]  # -> its kernel's id, when its session can run cells; may wait for that
     run_all: ClassVar[str]  # starts the application's own command
     ended: ClassVar[str]  # -> every cell has ended
     cells: ClassVar[str]  # -> the cells in nbformat's form
     show_cell: ClassVar[str]  # (index) -> the cell is on screen; brings it there
     output_node: ClassVar[str]  # ([cell, output]) -> the element that shows one output
-    close: ClassVar[str]  # ends the kernel
+    close: ClassVar[str]  # ends the kernel and leaves the notebook, unsaved
 
     @staticmethod
     def command(port: int) -> list[str]: ...
@@ -162,7 +165,11 @@ class Lab(App):
     def address(notebook: str, visit: int) -> str:
         return f"lab/workspaces/visit-{visit}/tree/{notebook}"  # a workspace of its own: no tabs come back
 
-    loaded = "() => Boolean(window.jupyterapp?.shell.currentWidget?.sessionContext)"
+    open_here = "async (path) => { await jupyterapp.commands.execute('docmanager:open', { path }); }"
+    loaded = """(path) => {
+        const panel = window.jupyterapp?.shell.currentWidget;
+        return Boolean(panel?.sessionContext && panel.context.path === path);
+    }"""
     # The idle indicator lies on first start: the session is ready when it says so itself.
     ready = """async () => {
         const panel = jupyterapp.shell.currentWidget;
@@ -184,7 +191,12 @@ class Lab(App):
     }"""
     output_node = """([cell, output]) => jupyterapp.shell.currentWidget.content.widgets[cell].node
         .querySelectorAll('.jp-OutputArea-child')[output]?.querySelector('.jp-OutputArea-output')"""
-    close = "() => jupyterapp.shell.currentWidget.sessionContext.shutdown()"
+    # Disposed of, not closed: closing asks whether to save.
+    close = """async () => {
+        const panel = jupyterapp.shell.currentWidget;
+        await panel.sessionContext.shutdown();
+        panel.dispose();
+    }"""
 
 
 class Classic(App):
@@ -211,10 +223,11 @@ class Classic(App):
     def address(notebook: str, visit: int) -> str:
         return f"notebooks/{notebook}"
 
-    loaded = """() => {
+    open_here = None
+    loaded = """(path) => {
         const notebook = window.Jupyter?.notebook;
-        return Boolean(notebook?._fully_loaded && notebook.kernel?.info_reply?.status === 'ok'
-            && notebook.kernel.widget_manager);
+        return Boolean(notebook?._fully_loaded && notebook.notebook_path === path
+            && notebook.kernel?.info_reply?.status === 'ok' && notebook.kernel.widget_manager);
     }"""
     # When it starts, the widget manager of ipywidgets 7 asks the kernel for widgets that exist already; one
     # born while it asks is taken for such a one, and its view is removed. Nothing says when it is done, but
@@ -283,60 +296,24 @@ class Host:
     app: type[App]
     url: str
     process: subprocess.Popen[bytes]
+    folder: Path
+
+    def add(self, notebook: Path) -> str:
+        """Serve a copy of one more notebook; return its name."""
+        shutil.copy(notebook, self.folder)
+        return notebook.name
+
+    @contextlib.contextmanager
+    def desk(self, browser: Browser, **context: Any) -> Iterator[Desk]:
+        """Open a window of the browser, without a notebook in it."""
+        with browser.new_context(service_workers="block", **context) as room:
+            yield Desk(self, room)
 
     @contextlib.contextmanager
     def visit(self, browser: Browser, notebook: str, **context: Any) -> Iterator[tuple[Page, Visit]]:
-        """Open a notebook, run it to its end, look at its outputs; yield the open page and the report.
-
-        What the page does up to the end of the `with` block is recorded in the report as well.
-        """
-        visit = Visit(notebook, self.app.name)
-        with browser.new_context(service_workers="block", **context) as room:
-            room.on("request", lambda request: visit.requests.append(request.url))
-            page = room.new_page()
-            page.on("websocket", lambda socket: _record_socket(visit, socket))
-            page.on("pageerror", lambda error: visit.console_errors.append(str(error)))
-            page.on("console", lambda message: _record_error(visit, message.type, message.text))
-            try:
-                self._open(page, visit)
-                self._run(page, visit)
-                visit.cells = page.evaluate(self.app.cells)
-                visit.views = self._look(page, visit.cells)
-                visit.peak_bytes = max((peak_bytes(pid) for pid in self._kernels()), default=0)
-                yield page, visit
-            finally:
-                with contextlib.suppress(Exception):  # where the page is broken, the server ends the kernel
-                    page.evaluate(self.app.close)
-
-    def _open(self, page: Page, visit: Visit) -> None:
-        start = time.perf_counter()
-        page.set_default_timeout(1000 * OPEN_SECONDS)
-        page.goto(self.url + self.app.address(visit.notebook, next(_visits)))
-        page.wait_for_function(self.app.loaded)
-        page.wait_for_function(self.app.ready)  # not evaluate, which would wait for ever
-        visit.open_seconds = time.perf_counter() - start
-
-    def _run(self, page: Page, visit: Visit) -> None:
-        start = time.perf_counter()
-        page.evaluate(self.app.run_all)
-        with contextlib.suppress(PlaywrightTimeout):
-            page.wait_for_function(self.app.ended, timeout=1000 * RUN_SECONDS)
-            visit.finished = True
-        visit.run_seconds = time.perf_counter() - start
-
-    def _look(self, page: Page, cells: Sequence[Mapping[str, Any]]) -> list[View]:
-        views = []
-        for cell, output in widget_outputs(cells):
-            page.wait_for_function(self.app.show_cell, arg=cell)
-            node = self.output(page, cell, output)
-            seen = node.evaluate(DRAWN)
-            deadline = time.monotonic() + DRAW_SECONDS
-            while not seen["drawn"] and time.monotonic() < deadline:
-                page.wait_for_timeout(100)
-                node = self.output(page, cell, output)
-                seen = node.evaluate(DRAWN)
-            views.append(View(cell, **seen))
-        return views
+        """Visit one notebook in a window of its own."""
+        with self.desk(browser, **context) as desk, desk.visit(notebook) as opened:
+            yield opened
 
     def output(self, page: Page, cell: int, output: int) -> Any:
         """Return the element that shows an output of a cell, as the page has it now."""
@@ -350,9 +327,110 @@ class Host:
             if root is not None:
                 yield root
 
-    def _kernels(self) -> list[int]:
-        below = psutil.Process(self.process.pid).children(recursive=True)
-        return [each.pid for each in below if "ipykernel_launcher" in " ".join(each.cmdline())]
+    def kernel(self, number: str) -> int | None:
+        """Return the process of a kernel, by the id that the application gave it; None when it has ended."""
+        for each in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if f"kernel-{number}.json" in " ".join(each.cmdline()):
+                    return int(each.pid)
+        return None
+
+
+@dataclass
+class Desk:
+    """A window of the browser in which notebooks of one application are opened, one after the other.
+
+    JupyterLab is loaded once and opens each notebook in the page that is there, as when a reader clicks on it
+    in the list of files; a classic notebook is a page of its own. A page on which a visit broke off, or a
+    notebook did not end, is closed, and the next visit starts with a fresh one.
+    """
+
+    host: Host
+    room: BrowserContext
+    page: Page | None = None  # between visits: one that is ready for the next notebook
+    current: Visit | None = None  # what happens in the page is recorded here
+
+    @contextlib.contextmanager
+    def visit(self, notebook: str) -> Iterator[tuple[Page, Visit]]:
+        """Open a notebook, run it to its end, look at its outputs; yield the open page and the report.
+
+        What the page does up to the end of the `with` block is recorded in the report as well.
+        """
+        app = self.host.app
+        visit = self.current = Visit(notebook, app.name)
+        page, self.page = self.page, None
+        fresh = page is None
+        page = page or self._new_page()
+        stays = False
+        try:
+            kernel = self._open(page, visit, fresh)
+            self._run(page, visit)
+            visit.cells = page.evaluate(app.cells)
+            visit.views = self._look(page, visit.cells)
+            process = self.host.kernel(kernel)
+            visit.peak_bytes = peak_bytes(process) if process else 0
+            yield page, visit
+            stays = visit.finished and app.open_here is not None
+        finally:
+            try:
+                page.evaluate(app.close)
+            except PlaywrightError:  # where the page is broken, the server ends the kernel
+                stays = False
+            if stays:
+                self.page = page
+            else:
+                page.close()
+
+    def _new_page(self) -> Page:
+        """Return an empty page; what happens in it belongs to the visit of that moment."""
+        page = self.room.new_page()
+        page.set_default_timeout(1000 * OPEN_SECONDS)
+        page.on("request", lambda request: self._now().requests.append(request.url))
+        page.on("websocket", lambda socket: _record_socket(self._now(), socket))
+        page.on("pageerror", lambda error: self._now().console_errors.append(str(error)))
+        page.on("console", lambda message: _record_error(self._now(), message.type, message.text))
+        return page
+
+    def _now(self) -> Visit:
+        if self.current is None:
+            raise LookupError("Nothing is visited; a page is opened for a visit.")
+        return self.current
+
+    def _open(self, page: Page, visit: Visit, fresh: bool) -> str:
+        """Open the visit's notebook and return the id of its kernel when that can run cells."""
+        app = self.host.app
+        start = time.perf_counter()
+        page.set_default_timeout(1000 * OPEN_SECONDS)
+        if fresh or not app.open_here:
+            page.goto(self.host.url + app.address(visit.notebook, next(_visits)))
+        else:
+            page.evaluate(app.open_here, visit.notebook)
+        page.wait_for_function(app.loaded, arg=visit.notebook)
+        kernel = page.wait_for_function(app.ready).json_value()  # not evaluate, which would wait for ever
+        visit.open_seconds = time.perf_counter() - start
+        return str(kernel)
+
+    def _run(self, page: Page, visit: Visit) -> None:
+        start = time.perf_counter()
+        page.evaluate(self.host.app.run_all)
+        with contextlib.suppress(PlaywrightTimeout):
+            page.wait_for_function(self.host.app.ended, timeout=1000 * RUN_SECONDS)
+            visit.finished = True
+        visit.run_seconds = time.perf_counter() - start
+
+    def _look(self, page: Page, cells: Sequence[Mapping[str, Any]]) -> list[View]:
+        views = []
+        for cell, output in widget_outputs(cells):
+            page.wait_for_function(self.host.app.show_cell, arg=cell)
+            node = self.host.output(page, cell, output)
+            seen = node.evaluate(DRAWN)
+            deadline = time.monotonic() + DRAW_SECONDS
+            while not seen["drawn"] and time.monotonic() < deadline:
+                page.wait_for_timeout(100)
+                node = self.host.output(page, cell, output)
+                seen = node.evaluate(DRAWN)
+            views.append(View(cell, **seen))
+        return views
 
 
 def part(scene: ElementHandle, selector: str) -> ElementHandle:
@@ -466,6 +544,8 @@ def serving(
             "JUPYTER_DATA_DIR": str(folder / "data"),
             "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
             "IPYTHONDIR": str(folder / "ipython"),
+            # Servers and kernels start in numbers; each would compile the same thousands of files again.
+            "PYTHONDONTWRITEBYTECODE": "",
             **(environment or {}),
         }
         port = _free_port()
@@ -475,7 +555,7 @@ def serving(
                 app.command(port), cwd=folder / "work", env=variables, stdout=out, stderr=subprocess.STDOUT
             )
         try:
-            host = Host(app, f"http://127.0.0.1:{port}/", process)
+            host = Host(app, f"http://127.0.0.1:{port}/", process, folder / "work")
             _wait(host, log)
             yield host
         finally:

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 if TYPE_CHECKING:
-    from notebook_hosts import Host, Visit
-    from playwright.sync_api import Browser, Page
+    from notebook_hosts import Desk, Host
+    from playwright.sync_api import Browser
 
 # tools/notebook_hosts.py is imported inside: where only unit tests run there is no Playwright.
 
 
+def work_unit(test: str) -> str:
+    """Return what runs as one on one worker: the file of a test that shares its visit, else the test itself.
+
+    pytest-xdist has groups for this; its 3.8 cannot tell them to pytest 9.2, and then spreads their tests.
+    """
+    file, _, _ = test.partition("::")
+    return file if file.endswith(("test_cells_in_their_host.py", "test_hosts_catch.py")) else test
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByVisit(LoadScopeScheduling):  # type: ignore[misc]  # xdist may be missing where nothing is tested
+        """Send work units one at a time; those of many tests first, then in the order of the files."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return work_unit(nodeid)
+
+    return ByVisit(config, log)
+
+
 @pytest.fixture(scope="session")
-def start_host(
-    missing: Callable[[str], NoReturn],
-) -> Callable[[Sequence[Path]], AbstractContextManager[Host]]:
-    """Start this environment's application on a copy of some notebooks."""
+def host(missing: Callable[[str], NoReturn]) -> Iterator[Host]:
+    """Start this environment's application, once for all tests of a process; `host.add(path)` serves more."""
     try:
         import notebook_hosts
     except ImportError as absent:
@@ -28,31 +47,22 @@ def start_host(
     app = notebook_hosts.find_app()
     if app is None:
         missing("Here is neither JupyterLab nor classic Notebook 6: install pulsewarp[lab] or notebook<7.")
-
-    def start(notebooks: Sequence[Path]) -> AbstractContextManager[Host]:
-        # A reader is asked to predict; a variable of whoever runs the tests must not take that away.
-        return notebook_hosts.serving(app, notebooks, {"PULSEWARP_SKIP": ""})
-
-    return start
+    # A reader is asked to predict; a variable of whoever runs the tests must not take that away.
+    with notebook_hosts.serving(app, [], {"PULSEWARP_SKIP": ""}) as running:
+        yield running
 
 
-@pytest.fixture(scope="module")
-def write_notebook(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Sequence[str]], Path]:
-    """Write a notebook of code cells: `write_notebook("name", [source, ...])`."""
+@pytest.fixture(scope="session")
+def desk(host: Host, browser: Browser) -> Iterator[Desk]:
+    """One window for all notebooks of a process: JupyterLab is loaded once, as a reader leaves it open."""
+    with host.desk(browser) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def serve(host: Host, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Sequence[str]], str]:
+    """Serve a notebook of code cells: `serve("name", [source, ...])` returns the name to visit."""
     import notebook_hosts
 
-    folder = tmp_path_factory.mktemp("notebooks")
-    return lambda name, sources: notebook_hosts.write_notebook(folder / f"{name}.ipynb", sources)
-
-
-@pytest.fixture(scope="module")
-def opened(
-    request: pytest.FixtureRequest,
-    start_host: Callable[[Sequence[Path]], AbstractContextManager[Host]],
-    write_notebook: Callable[[str, Sequence[str]], Path],
-    browser: Browser,
-) -> Iterator[tuple[Host, Page, Visit]]:
-    """Open and run one notebook for all tests of a module: the module's own `CELLS`."""
-    notebook = write_notebook("cells", request.module.CELLS)
-    with start_host([notebook]) as host, host.visit(browser, notebook.name) as (page, visit):
-        yield host, page, visit
+    folder: Path = tmp_path_factory.mktemp("notebooks")
+    return lambda name, sources: host.add(notebook_hosts.write_notebook(folder / f"{name}.ipynb", sources))

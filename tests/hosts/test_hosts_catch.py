@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from notebook_hosts import Desk, Host
     from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.lab
@@ -33,50 +34,54 @@ FAULTS = {
 }
 
 
-def test_each_planted_fault_is_named(
-    start_host: Callable[..., Any],
-    write_notebook: Callable[[str, Sequence[str]], Path],
-    browser: Browser,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.fixture(scope="module")
+def apart(host: Host, browser: Browser) -> Iterator[Desk]:
+    """Give what goes wrong on purpose a window of its own, so that nothing of it reaches a lesson's visit."""
+    with host.desk(browser) as one:
+        yield one
+
+
+def test_each_planted_fault_is_named_and_not_said_of_the_next_notebook(
+    apart: Desk, serve: Callable[[str, Sequence[str]], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("notebook_hosts.DRAW_SECONDS", 1)  # none of these draws later
-    notebook = write_notebook("faults", [WIDGET, *FAULTS])
-    with start_host([notebook]) as host, host.visit(browser, notebook.name) as (_, visit):
+    with apart.visit(serve("faults", [WIDGET, *FAULTS])) as (_, visit):
         pass
     problems = "\n".join(visit.problems())
     assert [words for words in FAULTS.values() if words not in problems] == [], problems
+    with apart.visit(serve("sound", [WIDGET, "show('el.append(\"drawn\")')"])) as (_, after):
+        pass
+    assert (after.problems(), len(after.views)) == ([], 1)
 
 
 @pytest.mark.exhaustive
-def test_a_notebook_that_does_not_end_is_named(
-    start_host: Callable[..., Any],
-    write_notebook: Callable[[str, Sequence[str]], Path],
-    browser: Browser,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_notebook_that_does_not_end_is_named_and_its_page_left(
+    apart: Desk, serve: Callable[[str, Sequence[str]], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("notebook_hosts.RUN_SECONDS", 1)
-    notebook = write_notebook("endless", ["import time", "time.sleep(60)"])
-    with start_host([notebook]) as host, host.visit(browser, notebook.name) as (_, visit):
+    with apart.visit(serve("endless", ["import time", "time.sleep(60)"])) as (_, visit):
         pass
     assert "did not end within 1 s" in visit.problems()
+    assert apart.page is None
 
 
 @pytest.mark.exhaustive
 def test_a_session_that_never_gets_ready_is_an_error_and_no_hang(
-    start_host: Callable[..., Any],
-    write_notebook: Callable[[str, Sequence[str]], Path],
-    browser: Browser,
-    monkeypatch: pytest.MonkeyPatch,
+    host: Host, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-    notebook = write_notebook("waiting", ["1"])
-    with start_host([notebook]) as host:
-        monkeypatch.setattr("notebook_hosts.OPEN_SECONDS", 10)
-        monkeypatch.setattr(host.app, "loaded", "() => true")
-        monkeypatch.setattr(host.app, "ready", "() => new Promise(() => {})")
-        with pytest.raises(PlaywrightTimeout), host.visit(browser, notebook.name):
-            pass
+    class Waiting(host.app):  # type: ignore[name-defined, misc]  # the class that this environment has
+        """A page that is there at once, with a session that never says that it is ready."""
+
+        address = staticmethod(lambda notebook, visit: "api")
+        loaded = "() => true"
+        ready = "() => new Promise(() => {})"
+
+    monkeypatch.setattr("notebook_hosts.OPEN_SECONDS", 2)
+    waiting = replace(host, app=Waiting)
+    with pytest.raises(PlaywrightTimeout, match="wait_for_function"), waiting.visit(browser, "any.ipynb"):
+        pass
 
 
 @pytest.mark.exhaustive
