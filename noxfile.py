@@ -15,6 +15,9 @@ nox.options.default_venv_backend = "uv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_missing_interpreters = True
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # uv lives there
+# Tests start hundreds of Pythons: kernels, servers, command lines. Where whoever calls us forbids them to keep
+# what they compiled, each compiles NumPy, JAX and this project again: two thirds of the time of an import.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def find_pythons() -> dict[str, str]:
