@@ -15,8 +15,8 @@ nox.options.default_venv_backend = "uv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_missing_interpreters = True
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # uv lives there
-# Tests start hundreds of Pythons: kernels, servers, command lines. Where whoever calls us forbids them to keep
-# what they compiled, each compiles NumPy, JAX and this project again: two thirds of the time of an import.
+# Tests start hundreds of Pythons: kernels, servers, command lines. Where our caller forbids them to keep what
+# they compile, each compiles NumPy, JAX and this project anew: two thirds of the time of an import.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 

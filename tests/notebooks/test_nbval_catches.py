@@ -55,7 +55,7 @@ def pytest_runtest_setup(item):
 
 
 def run_nbval(folder: Path) -> tuple[dict[str, list[str]], str]:
-    """Run strict nbval on copies of the lessons; return what failing cells of each say, and what it prints."""
+    """Run strict nbval on copies of the lessons; return what failing cells of each say, and all output."""
     start_up = folder / "ipython" / "profile_default" / "startup"
     start_up.mkdir(parents=True)
     (start_up / "00_fault.py").write_text(START_UP, encoding="utf-8")
