@@ -287,8 +287,6 @@ VALUES: list[Row] = [
     ("own capability", lambda: lesson.own_occupancy("8.1"), ("'8.1'", "7.0, 7.5")),
     ("launches", lambda: widgets.OccupancyPlayer([]), ("number of launches is 0", "at least 1", "at most 3")),
     ("placed blocks", lambda: widgets.OccupancyPlayer(simt.occupancy(), start=6), ("start is 6", "most 5")),
-    ("own workload", lambda: lesson.own_workload("train"), ("workload is 'train'", "Workload.from_dict")),
-    ("own task", lambda: lesson.own_workload(task=5), ("task is 5", "one sentence")),
     ("a decision", lambda: lesson.decision("own_rom"), ("'own_rom'", "Did you mean 'own_room'")),
     ("a claim", lambda: lesson.claim("powr"), ("'powr'", "Did you mean 'power'")),
     ("own array", lambda: lesson.own_sizes(array="tpu_v44"), ("tpu_v44", "Did you mean 'tpu_v4'")),
@@ -540,6 +538,8 @@ TYPES: list[Row] = [
     ("fitted", lambda: guide.fit_memory(None, "h100_sxm"), ("None", "Workload")),
     ("prices", lambda: guide.advise(guide.Workload(), prices=[2.5]), ("2.5", "chips.prices()")),
     ("text for a number", lambda: training(params_b="7"), ("params_b is '7'", "number")),
+    ("own workload", lambda: lesson.own_workload("train"), ("workload is 'train'", "Workload.from_dict")),
+    ("own task", lambda: lesson.own_workload(task=5), ("task is 5", "one sentence")),
 ]  # fmt: skip
 
 # A keyword with a letter out of place, and the one that is named in return.

@@ -9,12 +9,10 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pulsewarp import guide
 from pulsewarp._files import write_text_atomically
-
-if TYPE_CHECKING:
-    from pulsewarp import guide
 
 _FILES = {
     "html": "write the report as a page that needs no network and prints on A4",
@@ -32,8 +30,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser : argparse.ArgumentParser
         The command's own.
     """
-    from pulsewarp import guide
-
     parser.add_argument(
         "workload", nargs="?", type=Path, metavar="workload.yaml", help="a workload as YAML or JSON"
     )
@@ -81,11 +77,9 @@ def run(options: argparse.Namespace, check_folder: Callable[[Path], None]) -> No
     check_folder : callable
         Raises where a path cannot be written to; asked before anything is computed.
     """
-    from pulsewarp import guide
-
     asked = {name: path for name in _FILES if (path := getattr(options, name)) is not None}
     _check_paths(list(asked.values()), check_folder)
-    workload = _workload(options)
+    workload = guide.Workload(**_known(options))
     measured = _measured(options.measured, options.own_run)
     advice = guide.advise(workload, measured=measured) if measured else guide.advise(workload)
     texts = {path: _text(name, advice) for name, path in asked.items()}  # all, before the first is written
@@ -106,9 +100,8 @@ def _check_paths(paths: Sequence[Path], check_folder: Callable[[Path], None]) ->
                     raise ValueError(f"Two files would be written to {path}; name two.")
 
 
-def _workload(options: argparse.Namespace) -> guide.Workload:
-    from pulsewarp import guide
-
+def _known(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields that the file and the options name; an option goes before the file."""
     known: dict[str, Any] = {}
     if options.workload is not None:
         known = guide.Workload.load(options.workload).known()
@@ -116,11 +109,10 @@ def _workload(options: argparse.Namespace) -> guide.Workload:
         word = getattr(options, f"field_{field.name}")
         if word is not None:
             known[field.name] = word if _is_word(field.type) else _number(word)
-    return guide.Workload(**known)
+    return known
 
 
 def _measured(paths: Sequence[Path], own_runs: Sequence[dict[str, Any]]) -> tuple[Any, ...]:
-    from pulsewarp import guide
     from pulsewarp.bench.measurement import Measurement, load
 
     rows: list[Any] = [guide.OwnRun(**given) for given in own_runs]

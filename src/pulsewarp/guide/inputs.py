@@ -7,7 +7,6 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
 
 from pulsewarp._checks import names_keywords
 from pulsewarp.chips import Source
@@ -86,7 +85,8 @@ class CostInput:
         return ASSUMED if self.source is None else f"{self.source.title} ({self.source.date})"
 
 
-class _Default(NamedTuple):
+@dataclass(frozen=True)
+class _Default:
     value: float
     why: str
     source: Source | None = None
