@@ -78,7 +78,7 @@ def test_a_session_that_never_gets_ready_is_an_error_and_no_hang(
         loaded = "() => true"
         ready = "() => new Promise(() => {})"
 
-    monkeypatch.setattr("notebook_hosts.OPEN_SECONDS", 2)
+    monkeypatch.setattr("notebook_hosts.OPEN_SECONDS", 5)  # enough for a page of one line
     waiting = replace(host, app=Waiting)
     with pytest.raises(PlaywrightTimeout, match="wait_for_function"), waiting.visit(browser, "any.ipynb"):
         pass
