@@ -241,10 +241,14 @@ def test_what_says_nothing_is_named_and_not_used() -> None:
     assert [fact.what for fact in result.measured] == ["", ""]
     assert all("not used" in fact.text for fact in result.measured)
     assert result.cost_ratio == guide.compare(Workload(**SERVE)).ratio
-    with pytest.raises(TypeError, match="must be timed work; pass rows"):
-        guide.advise(Workload(), measured=[3])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="Did you mean"):
         OwnRun(chip="tpu_v5", tokens_per_second_per_chip=1.0)
+
+
+@pytest.mark.wrong_type
+def test_what_was_not_timed_is_refused() -> None:
+    with pytest.raises(TypeError, match="must be timed work; pass rows"):
+        guide.advise(Workload(), measured=[3])  # type: ignore[list-item]
 
 
 # --- price line and break-even -----------------------------------------------------------------------------
