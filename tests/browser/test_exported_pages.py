@@ -29,6 +29,8 @@ CELLS = (
 # Code within words and code of its own, both wider than a phone.
 LONG = "a_name_that_is_longer_than_a_phone_is_wide_" * 2
 TEXT = f"# Both machines\n\n| a | b |\n|---|---|\n| c | `{LONG}` |\n\nSee `{LONG}`.\n\n```\n{LONG} = 1\n```"
+# With a language a block of code gets colours, and other elements around it.
+TEXT += f"\n\n```python\n{LONG} = 2\n```"
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +103,17 @@ def test_our_figures_have_dark_partners_and_others_keep_their_colours(
 
 def test_an_exported_page_fits_a_phone(exported: str, open_html: Callable[..., Page]) -> None:
     page = open_html(exported, viewport=(390, 844), dark=True)
+    page.locator(".js-plotly-plot .scatterlayer path").nth(1).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_an_exported_page_that_is_wider_than_a_phone_is_noticed(
+    exported: str, open_html: Callable[..., Page]
+) -> None:
+    broken = exported.replace(".output_subarea, .text_cell_render pre { overflow-x: auto; }", "")
+    assert broken != exported
+    page = open_html(broken, viewport=(390, 844))
+    assert page.evaluate("document.documentElement.scrollWidth") > 390
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -276,7 +276,7 @@ a { color: var(--link); }
 .prompt { color: var(--muted); font: 13px/1.6 ui-monospace, monospace; }
 .input_area { background: var(--panel); border: 1px solid var(--line); padding: 0 0.75rem; overflow-x: auto; }
 pre { font: 14px/1.5 ui-monospace, monospace; font-variant-numeric: tabular-nums; white-space: pre; }
-.output_subarea, .text_cell_render .highlight { overflow-x: auto; }
+.output_subarea, .text_cell_render pre { overflow-x: auto; }
 :not(pre) > code { overflow-wrap: anywhere; }
 .output_stderr pre { color: var(--muted); }
 table { border-collapse: collapse; margin: 0.75rem 0; }
@@ -287,7 +287,7 @@ iframe { width: 100%; }
 # A scene stands in a frame of a height that no page can know beforehand; here it takes what it needs. What is
 # too wide scrolls, and must then be reachable by keyboard.
 _FIT_PAGE = """
-for (const wide of document.querySelectorAll(".output_subarea, .input_area, .text_cell_render .highlight")) {
+for (const wide of document.querySelectorAll(".output_subarea, .input_area, .text_cell_render pre")) {
   new ResizeObserver(() => {
     if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0;
     else wide.removeAttribute("tabindex");
