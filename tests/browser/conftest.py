@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scene_page import settle
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -131,14 +132,27 @@ def open_html(
     assert not wrong, "\n".join(wrong)
 
 
+#: What axe-core finds by the colours of a page; all other rules read what does not change in the dark.
+BY_COLOUR = ["color-contrast", "link-in-text-block"]
+
+
 @pytest.fixture(scope="session")
-def serious() -> Callable[[Page], list[tuple[str, str]]]:
-    """Scan a page with axe-core: rule and first element of each finding that is serious or critical."""
+def serious() -> Callable[..., list[tuple[str, str]]]:
+    """Scan a page with axe-core: rule and first element of each finding that is serious or critical.
+
+    With `dark_too=True` the page, which is light so far, turns dark afterwards and stays so; what hangs on
+    colours is looked at again then.
+    """
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the scan needs axe-core").Axe()
 
-    def scan(page: Page) -> list[tuple[str, str]]:
+    def scan(page: Page, *, dark_too: bool = False) -> list[tuple[str, str]]:
         # What passes is not asked for: telling it takes axe longer than finding what does not.
-        found = axe.run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        options: dict[str, Any] = {"resultTypes": ["violations"]}
+        found = axe.run(page, options=options).response["violations"]
+        if dark_too:
+            page.emulate_media(color_scheme="dark")
+            settle(page)
+            found += axe.run(page, options={**options, "runOnly": BY_COLOUR}).response["violations"]
         return [
             (f["id"], f["nodes"][0]["html"][:200]) for f in found if f["impact"] in ("serious", "critical")
         ]

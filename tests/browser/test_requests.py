@@ -221,17 +221,16 @@ def test_own_numbers_with_a_kernel_that_is_gone(open_html: Open) -> None:
     assert page.get_by_label("A", exact=True).input_value() == "1 2\n3 4"
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_no_serious_accessibility_finding_in_report_and_fields(
-    dark: bool, open_html: Open, serious: Callable[[Page], list[Any]]
+    open_html: Open, serious: Callable[..., list[Any]]
 ) -> None:
     player = own(task="Multiply by the identity.")
-    page = live(open_html, player, dark=dark)
+    page = live(open_html, player)
     verify(page)
     run(page, A="1 x")
     said(page, "A has 'x'")
-    assert serious(page) == []
-    assert serious(opened(open_html, player, dark=dark)) == []
+    assert serious(page, dark_too=True) == []
+    assert serious(opened(open_html, player), dark_too=True) == []
 
 
 def test_report_and_fields_fit_a_phone(open_html: Open) -> None:
@@ -325,15 +324,14 @@ def test_a_run_that_is_shown_may_have_a_problem_all_the_same(open_html: Open) ->
     said(page, "✗ A race.")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_code_fits_a_phone_and_has_no_serious_accessibility_finding(
-    dark: bool, open_html: Open, serious: Callable[[Page], list[Any]]
+    open_html: Open, serious: Callable[..., list[Any]]
 ) -> None:
-    page = live(open_html, with_code("x = 1  # " + "long " * 60), dark=dark)
+    page = live(open_html, with_code("x = 1  # " + "long " * 60))
     resize(page, 390)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert page.get_by_label("Kernel").evaluate("(x) => x.getBoundingClientRect().width") > 280
-    assert serious(page) == []
+    assert serious(page, dark_too=True) == []
 
 
 # ------------------------------------------------------------------------------------ copy as python

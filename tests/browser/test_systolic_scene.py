@@ -916,6 +916,14 @@ def test_copy_as_python_shows_the_line(show):
     assert "systolic.simulate(a, b, rows=4, cols=4, dataflow='ws')" in page.inner_text(".pw-python")
 
 
+def test_the_scan_sees_what_is_faint_in_the_dark_alone(show, serious):
+    page = show(SystolicPlayer(product()))
+    fault = ".pw .pw-rule { color: #333 !important }"
+    page.add_style_tag(content=f"@media (prefers-color-scheme: dark) {{ {fault} }}")
+    assert serious(page) == []
+    assert {name for name, _ in serious(page, dark_too=True)} == {"color-contrast"}
+
+
 def test_the_scan_sees_a_planted_fault(show, serious):
     page = show(SystolicPlayer(product()))
     page.evaluate("document.querySelector('.pw-scrub').removeAttribute('aria-label')")

@@ -512,11 +512,8 @@ def test_what_is_copied_is_the_python_that_recreates_the_run(scene: Any) -> None
 # --- access and lifetime -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_lanes_and_results_have_no_serious_accessibility_finding(
-    scene: Any, serious: Any, dark: bool
-) -> None:
-    page = scene(kernel(), dark=dark)
+def test_lanes_and_results_have_no_serious_accessibility_finding(scene: Any, serious: Any) -> None:
+    page = scene(kernel())
     page.get_by_role("button", name="Table").click()
     page.get_by_role("button", name="Help").click()
-    assert serious(page) == []
+    assert serious(page, dark_too=True) == []
