@@ -196,6 +196,7 @@ class Lab(App):
         const panel = jupyterapp.shell.currentWidget;
         await panel.sessionContext.shutdown();
         panel.dispose();
+        await new Promise((done) => setTimeout(done));  // promises that this breaks are this notebook's
     }"""
 
 
