@@ -74,6 +74,7 @@ def test_no_row_is_left_out() -> None:
     assert ranked == set(REACHED)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("group", REACHED, ids=["-".join(group) for group in REACHED])
 def test_the_order_of_cycles_is_theirs(group: tuple[str, str]) -> None:
     rows = accelsim.by_group()[group]

@@ -393,8 +393,7 @@ def test_a_barrier_that_orders_nothing_would_be_seen(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         _races, "within_block", lambda launch, pieces: right(launch, [(r, 0) for r, _ in pieces])
     )
-    with pytest.raises(AssertionError):
-        assert LESSONS["tiled_product"].trace().problems == ()
+    assert LESSONS["tiled_product"].trace().problems != ()
 
 
 # --- what is refused ---------------------------------------------------------------------------------------
