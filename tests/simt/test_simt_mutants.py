@@ -277,6 +277,24 @@ ENGINE: list[Fault] = [
         (let_go_by_another_scheduler,),
     ),
     (
+        "what is plain is gone through although an older warp wakes",
+        "while end < stop and not (rivals and end in calendar):",
+        "while end < stop:",
+        (at_once_behind_older_warps,),
+    ),
+    (
+        "or is ready",
+        "if not (standing[s] | ready[s]) & rivals:",
+        "if not standing[s] & rivals:",
+        (at_once_behind_older_warps,),
+    ),
+    (
+        "or is let go by a barrier",
+        "if not (standing[s] | ready[s]) & rivals:",
+        "if not ready[s] & rivals:",
+        (let_go_by_another_scheduler,),
+    ),
+    (
         "who waits to get into the pool is forgotten when another leaves",
         "if not pool.room:",
         "if 0:",

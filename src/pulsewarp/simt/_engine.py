@@ -372,6 +372,16 @@ def run(
                             now = end - 1
                             break
                         look_ahead[s] = t + PAUSE
+                    if plain > 1 and not (turns or greedy):
+                        # While no other wakes, it goes on to the end of what is plain.
+                        rivals = place[0][1] - 1
+                        if not (standing[s] | ready[s]) & rivals:
+                            end, stop = now + 1, now + plain
+                            while end < stop and not (rivals and end in calendar):
+                                end += 1
+                            times.extend(range(now + 1, end))
+                            now = end - 1
+                            after = line_of[w][len(times)]
                     steps[w] = after
                 else:
                     steps[w] = after
