@@ -464,13 +464,13 @@ def _rate_in_time(
     """
     rate, step = _rate(point), point.step_seconds
     quick = max(p.served or 0.0 for p in _allowed(workload, curve, step.low / step.value))
-    slow = min(p.served or math.inf for p in curve.points)  # one sequence, where nothing answers in time
+    slow = 0.0
     for n_chips in _counts(workload, chip, curve.n_chips):
         larger = _curve(workload, shape, chip.id, n_chips)
         points = [] if larger is None else _allowed(workload, larger, step.high / step.value)
-        if points:
-            slow = max(p.served or 0.0 for p in points)
-            break
+        slow = max([slow, *(p.served or 0.0 for p in points)])
+    if slow == 0.0:  # nothing answers in time: one sequence, which comes nearest to it
+        slow = min(p.served or math.inf for p in curve.points)
     slow, quick = slow * rate.low / rate.value, quick * rate.high / rate.value
     return Band(min(rate.low, slow), rate.value, max(rate.high, quick))
 
