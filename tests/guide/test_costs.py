@@ -12,7 +12,18 @@ from typing import Any
 import pytest
 
 from pulsewarp import bench, chips, guide
-from pulsewarp.guide import Band, OwnRun, Workload, break_even, costs, inputs, measured
+from pulsewarp.guide import (
+    Band,
+    OwnRun,
+    Workload,
+    break_even,
+    costs,
+    inputs,
+    measured,
+    models,
+    serving,
+    slices,
+)
 from pulsewarp.matmul import Matmul
 
 TRAIN: dict[str, Any] = {"domain": "llm", "phase": "train", "params_b": 70.0, "chips": 512, "tokens_b": 100.0}
@@ -187,6 +198,69 @@ def test_a_bound_that_may_be_missed_widens_the_band() -> None:
         assert usd is not None
         spreads.append(usd.high / usd.low)
     assert spreads[0] > 1.2 * spreads[1]
+
+
+def check_slow_steps_take_the_cheapest_that_answers(workload: Workload) -> int:
+    """The high edge of a cost within a latency, anew: the cheapest that answers in time at slow steps."""
+    checked = 0
+    for e in guide.compare(workload).estimates:
+        if e.point is None or e.usd is None or e.usd_at_this_batch is None or e.usd_per_chip_hour is None:
+            continue
+        slower = e.point.step_seconds.high / e.point.step_seconds.value
+        shape = models.shape_of(workload)
+        assert shape is not None and workload.seq_len is not None and e.serving is not None
+        counts = [n for n in slices.legal(e.chip_id) if n >= e.n_chips][:4]
+        served = [
+            point.served or 0.0
+            for n in counts
+            if (curve := serving.serve(shape, e.chip_id, n, context=2048, output_len=512)) is not None
+            for point in curve.points
+            if point.fits and point.seconds * slower <= 0.015
+        ]
+        late = [text for text in e.remarks if "one sequence at a time" in text]
+        assert bool(late) == (not served)
+        most = max(served, default=e.serving.points[0].served)
+        assert most is not None and e.point.served is not None
+        widened = min(1.0, most / e.point.served)
+        dear = e.usd_at_this_batch.high / e.usd.high
+        assert dear == pytest.approx(widened, rel=1e-6), e.chip_id
+        assert e.usd_at_this_batch.value == pytest.approx(e.usd.value)
+        checked += 1
+    return checked
+
+
+SOON = Workload(phase="inference", model="llama-3.1-8b", seq_len=2048, output_len=512, token_ms=15)
+
+
+def test_slow_steps_take_the_cheapest_that_answers() -> None:
+    assert check_slow_steps_take_the_cheapest_that_answers(SOON) > 5
+
+
+def test_the_first_slice_that_answers_at_all_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = costs._counts
+    monkeypatch.setattr(costs, "_counts", lambda *asked: sound(*asked)[:1])
+    caches = [one for one in vars(costs).values() if hasattr(one, "cache_clear")]
+    for one in caches:
+        one.cache_clear()
+    try:
+        with pytest.raises(AssertionError):
+            check_slow_steps_take_the_cheapest_that_answers(SOON)
+    finally:
+        for one in caches:
+            one.cache_clear()
+
+
+def test_a_side_that_answers_too_late_is_said_to() -> None:
+    late = guide.advise(Workload(phase="inference", model="llama-3.1-70b", token_ms=15, output_len=512))
+    assert late.cost.ratio is None and "answers within 15 ms" in late.cost.missing
+    assert any("answers within 15 ms a token" in reason.text for reason in late.reasons)
+
+
+def test_where_nothing_is_rented_no_rent_is_counted() -> None:
+    asked = Workload(**SERVE, location="on_prem")
+    assert all(e.usd is e.usd_per_chip_hour is None and e.point for e in guide.compare(asked).estimates)
+    own = guide.compare(asked.change(gpu_chip="h100_sxm", usd_per_gpu_hour=1.5))
+    assert of(own, "h100_sxm").usd is not None
 
 
 # --- measured ----------------------------------------------------------------------------------------------

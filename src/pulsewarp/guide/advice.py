@@ -383,11 +383,13 @@ def _number_reasons(workload: Workload, comparison: Comparison) -> Iterator[Reas
 def _cost_reason(workload: Workload, comparison: Comparison) -> Reason:
     quoted = None not in (workload.usd_per_gpu_hour, workload.usd_per_tpu_hour)
     own = [text for estimate in comparison.estimates for text in estimate.measured]
+    narrower = comparison.ratio_at_these_batches
     return Reason(
         "cost",
         "cost_ratio",
         _cheaper(comparison) or "",
         f"{_ratio_text(comparison)} {comparison.unit}: TPU {comparison.tpu}, GPU {comparison.gpu}."
+        + (f" At these batches, whatever the wait: {narrower}." if narrower else "")
         + (f" {' '.join(own)}" if own else ""),
         _price_source(comparison),
         way_round=""
@@ -429,7 +431,7 @@ def _serving_reasons(comparison: Comparison) -> Iterator[Reason]:
                 "",
                 f"Cheapest {family.upper()}: {cheapest.n_chips} {cheapest.name} at batch {point.batch:,}, "
                 f"{point.step_seconds * 1e3} ms a token, limited by {point.limited_by}; "
-                f"{usd} US dollars a million output tokens.",
+                f"{usd} US dollars a million output tokens{_within(cheapest)}",
                 contested="serving factors are fitted on few published runs",
                 shown_in=_gates.Shown("01_why_matmul", "A roof over every chip"),
             )
@@ -445,6 +447,15 @@ def _serving_reasons(comparison: Comparison) -> Iterator[Reason]:
             chips.get(fastest.chip_id).source("bandwidth_bytes_per_second"),
             shown_in=_gates.Shown("01_why_matmul", "Twist: batch 1"),
         )
+
+
+def _within(estimate: ChipEstimate) -> str:
+    """Say what a cost within a latency stands for, and what it is without holding to that."""
+    at_this_batch = estimate.usd_at_this_batch
+    if at_this_batch is None:
+        return "."
+    late = "".join(f" {remark[0].upper()}{remark[1:]}." for remark in estimate.remarks)
+    return f" if batch and slice follow the latency, {at_this_batch} at this batch whatever the wait.{late}"
 
 
 def _energy_reason(workload: Workload, comparison: Comparison) -> Iterator[Reason]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import functools
 import math
 import statistics
@@ -68,7 +69,10 @@ class ChipEstimate:
     usd_per_billion_tokens : Band or None
         Training: price over speed and goodput, bands multiplied.
     usd_per_million_output_tokens : Band or None
-        Serving: the same for output tokens, with the reading of their prompts.
+        Serving: the same for output tokens, with the reading of their prompts. Its edges keep to the latency
+        asked for: where steps are slower than expected, a smaller batch or a larger slice answers in time.
+    usd_at_this_batch : Band or None
+        The same at the point's batch, however long its users then wait; None where no latency is asked for.
     days : Band or None
         Training of all of `tokens_b`.
     weeks_until_done : Band or None
@@ -80,7 +84,7 @@ class ChipEstimate:
     measured : tuple of str
         What of the reader's own measurements went in.
     remarks : tuple of str
-        Why there is no cost where there is none.
+        Why there is no cost where there is none, or what its high edge stands for.
     """
 
     chip_id: str
@@ -102,6 +106,7 @@ class ChipEstimate:
     decode_floor_seconds: float | None
     measured: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    usd_at_this_batch: Band | None = None
 
     @property
     def usd(self) -> Band | None:
@@ -147,6 +152,16 @@ class Comparison:
     missing: str
     once: Band
     running: tuple[Band, Band] | None = None
+
+    @property
+    def ratio_at_these_batches(self) -> Band | None:
+        """In serving within a latency, `ratio` at the chosen batches, however long users then wait."""
+        tpu, gpu = (
+            _cheapest([b for e in self.estimates if e.family == f and (b := e.usd_at_this_batch) is not None])
+            for f in ("tpu", "gpu")
+        )
+        whole_run = self.once.high > 0 and self.running is not None
+        return None if self.ratio is None or tpu is None or gpu is None or whole_run else tpu / gpu
 
 
 @names_keywords
@@ -205,7 +220,23 @@ def compare_checked(
     estimates: tuple[ChipEstimate, ...] = ()
     if shape is not None and workload.phase in (*_ON_TOKENS, "inference") and not _foreign(workload, shape):
         estimates = _estimates(_numbers_of(workload), rows, facts, gpu_price_factor)
+        if workload.location in _NO_RENT:
+            estimates = tuple(_not_rented(estimate) for estimate in estimates)
     return _compared(workload, estimates, missing)
+
+
+def _not_rented(estimate: ChipEstimate) -> ChipEstimate:
+    """Leave the price of renting out; the reader's own for an hour stays."""
+    if not estimate.price_rows:
+        return estimate
+    return dataclasses.replace(
+        estimate,
+        usd_per_chip_hour=None,
+        price_rows=(),
+        usd_per_billion_tokens=None,
+        usd_per_million_output_tokens=None,
+        usd_at_this_batch=None,
+    )
 
 
 _shape = functools.lru_cache(maxsize=4096)(shape_of)
@@ -229,10 +260,18 @@ def _compared(workload: Workload, estimates: tuple[ChipEstimate, ...], missing: 
             )
             tpu, gpu = running[0] + once, running[1]
     if missing or tpu is None or gpu is None:
-        without = " and ".join(name for name, side in (("TPU", tpu), ("GPU", gpu)) if side is None)
-        missing = missing or f"no {without} has both a known speed and a known price here"
+        sides = [family for family, side in (("tpu", tpu), ("gpu", gpu)) if side is None]
+        missing = missing or " and ".join(_why_no_cost(estimates, family) for family in sides)
         return Comparison(estimates, unit, None, None, None, missing, once, running)
     return Comparison(estimates, unit, tpu, gpu, tpu / gpu, "", once, running)
+
+
+def _why_no_cost(estimates: tuple[ChipEstimate, ...], family: str) -> str:
+    """Say what every chip of a side lacks; where they differ, that none has both speed and price."""
+    whys = {e.remarks for e in estimates if e.family == family and e.usd_per_chip_hour is not None}
+    if len(whys) == 1 and (why := whys.pop()):
+        return f"{why[0]}, on any {family.upper()}"
+    return f"no {family.upper()} has both a known speed and a known price here"
 
 
 def billions(workload: Workload) -> float | None:
@@ -352,6 +391,7 @@ class _Speed:
     serving: Serving | None = None
     point: ServingPoint | None = None
     tokens_per_second_per_chip: Band | None = None
+    at_this_batch: Band | None = None
     measured: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     decode_floor_seconds: float | None = None
@@ -372,7 +412,8 @@ def _speed(workload: Workload, chip_id: str, facts: tuple[Evidence, ...]) -> _Sp
     narrow = training.precision not in ("bf16", "fp16", "mixed")
     own = _measured.pulled_training(training, facts, narrow)
     used = tuple(f.text for f in facts if f.what and f.chip == chip_id) if own is not training else ()
-    return _Speed(memory, n_chips, own, None, None, own.tokens_per_second_per_chip, used)
+    rate = own.tokens_per_second_per_chip
+    return _Speed(memory, n_chips, own, tokens_per_second_per_chip=rate, measured=used)
 
 
 def _serving_speed(
@@ -400,21 +441,34 @@ def _serving_speed(
         why = "not published: memory, bandwidth, links or peak" if curve is None else _too_slow(workload)
         return _Speed(memory, least, serving=curve, remarks=(why,), decode_floor_seconds=floor)
     curve, point = best
-    rate, used = _rate_in_time(workload, chip, shape, curve, point), []
+    steady, used = _rate(point), []
+    rate, late = _rate_in_time(workload, chip, shape, curve, point)
     for fact in facts:
         if fact.what == "serving" and fact.chip == chip.id:
             there = _curve(workload, shape, chip.id, fact.n_chips, (fact.batch or 1,))
             if there is not None:
                 predicted = there.points[0].tokens_per_second_per_chip
-                rate = _measured.pulled_rate(rate, predicted, fact.value)
+                rate, steady = (_measured.pulled_rate(r, predicted, fact.value) for r in (rate, steady))
                 used.append(fact.text)
-    return _Speed(memory, curve.n_chips, None, curve, point, rate, tuple(used), (), floor)
+    bounded = "token_ms" in values(workload)
+    return _Speed(
+        memory,
+        curve.n_chips,
+        serving=curve,
+        point=point,
+        tokens_per_second_per_chip=rate,
+        at_this_batch=steady if bounded else None,
+        measured=tuple(used),
+        remarks=(_too_slow(workload, "if steps are as slow as their band's high edge, "),) if late else (),
+        decode_floor_seconds=floor,
+    )
 
 
-def _too_slow(workload: Workload) -> str:
+def _too_slow(workload: Workload, slow: str = "") -> str:
     bound = values(workload).get("token_ms")
     within = "" if bound is None else f" within {bound:g} ms a token"
-    return f"no batch that fits answers{within} on up to {_COUNTS_TRIED} sizes of slice or node"
+    then = "; the cost's high edge is then that of one sequence at a time" if slow else ""
+    return f"{slow}no batch that fits answers{within} on up to {_COUNTS_TRIED} sizes of slice or node{then}"
 
 
 def _counts(workload: Workload, chip: chips.Chip, least: int) -> list[int]:
@@ -456,11 +510,12 @@ def _allowed(workload: Workload, curve: Serving, slower: float = 1.0) -> list[Se
 
 def _rate_in_time(
     workload: Workload, chip: chips.Chip, shape: ModelShape, curve: Serving, point: ServingPoint
-) -> Band:
+) -> tuple[Band, bool]:
     """Return the tokens/s a chip at `point`; where a bound on latency holds, with what it may come to.
 
     If steps turn out as slow as the high edge of their band, only a smaller batch or a larger slice answers
     in time; if they turn out as quick as the low edge, a larger batch does: each edge is what is served then.
+    Also return whether nothing at all answers in time if steps are slow.
     """
     rate, step = _rate(point), point.step_seconds
     quick = max(p.served or 0.0 for p in _allowed(workload, curve, step.low / step.value))
@@ -469,10 +524,11 @@ def _rate_in_time(
         larger = _curve(workload, shape, chip.id, n_chips)
         points = [] if larger is None else _allowed(workload, larger, step.high / step.value)
         slow = max([slow, *(p.served or 0.0 for p in points)])
-    if slow == 0.0:  # nothing answers in time: one sequence, which comes nearest to it
+    late = slow == 0.0
+    if late:  # one sequence comes nearest to it
         slow = min(p.served or math.inf for p in curve.points)
     slow, quick = slow * rate.low / rate.value, quick * rate.high / rate.value
-    return Band(min(rate.low, slow), rate.value, max(rate.high, quick))
+    return Band(min(rate.low, slow), rate.value, max(rate.high, quick)), late
 
 
 def _rate(point: ServingPoint) -> Band:
@@ -491,12 +547,14 @@ def _estimate(
     price, price_rows = _price(workload, chip, rows, numbers)
     if price is not None and chip.family == "gpu":
         price = price * gpu_price_factor
-    usd = days = weeks = energy = None
+    usd = steady = days = weeks = energy = None
     if speed.tokens_per_second_per_chip is not None:
         amount = 1e6 if workload.phase == "inference" else 1e9
         chip_hours = _invert(speed.tokens_per_second_per_chip) * (amount / 3600 / numbers["goodput"])
         if price is not None:
             usd = chip_hours * price
+            if speed.at_this_batch is not None:
+                steady = _invert(speed.at_this_batch) * (amount / 3600 / numbers["goodput"]) * price
         if workload.tokens_b is not None:
             days = chip_hours * (workload.tokens_b / speed.n_chips / 24)
             weeks = days / 7 + (
@@ -526,6 +584,7 @@ def _estimate(
         decode_floor_seconds=speed.decode_floor_seconds,
         measured=speed.measured,
         remarks=speed.remarks,
+        usd_at_this_batch=steady,
     )
 
 

@@ -43,6 +43,7 @@ def as_dict(advice: Advice) -> dict[str, Any]:
             for reason in advice.reasons
         ],
         "cost_ratio_tpu_over_gpu": _band_dict(advice.cost.ratio),
+        "cost_ratio_at_these_batches": _band_dict(advice.cost.ratio_at_these_batches),
         "estimates": [_estimate_dict(estimate) for estimate in advice.estimates],
         "price_line": [
             {
@@ -274,6 +275,7 @@ def _estimate_dict(estimate: ChipEstimate) -> dict[str, Any]:
         ],
         "usd_per_billion_tokens": _band_dict(estimate.usd_per_billion_tokens),
         "usd_per_million_output_tokens": _band_dict(estimate.usd_per_million_output_tokens),
+        "usd_at_this_batch_per_million_output_tokens": _band_dict(estimate.usd_at_this_batch),
         "batch": None if estimate.point is None else estimate.point.batch,
         "step_seconds": None if estimate.point is None else _band_dict(estimate.point.step_seconds),
         "served_tokens_per_second_per_chip": None

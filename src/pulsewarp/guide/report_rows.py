@@ -48,12 +48,15 @@ FORMULAS: Mapping[str, str] = MappingProxyType(
         "usd_per_chip_hour": "Lowest, median and highest on-demand price less the discount, or your quote; "
         "the host on top.",
         "usd_a_token": "Tokens over tokens a second and goodput, in hours, times the price of a chip-hour.",
+        "latency": "The edges of a cost within a latency keep to it: slow steps take a smaller batch or a "
+        "larger slice, quick ones a larger batch. At one batch the band is narrower, and users may wait.",
         "days": "All tokens over tokens a second of all chips and goodput; done after the wait for the "
         "chips, and on TPUs after the port.",
         "kwh_a_token": "The same chip-hours times design power, times what nodes draw over it in published "
         "logs, times PUE.",
         "decode_floor": "Active weights over the memory bandwidth of all chips: no step can be faster.",
-        "cost_ratio": "The cheapest TPU's cost over the cheapest GPU's, with what is paid once added.",
+        "cost_ratio": "The cheapest TPU's cost over the cheapest GPU's, with what is paid once added; each "
+        "edge of a side is the lowest among its chips.",
         "price_line": "With every GPU price times x the ratio is divided by x, so cost turns where an edge "
         "of its band passes 1; there the guide is asked again.",
         "pilot_cost": f"On-demand price times {CHIP_HOURS} hours of the smallest machine, {HOST_HOURS} hours "
@@ -84,6 +87,7 @@ def formulas(advice: Advice) -> dict[str, str]:
         "decode_step": any(e.point for e in chips_),
         "usd_per_chip_hour": any(e.usd_per_chip_hour for e in chips_),
         "usd_a_token": any(e.usd for e in chips_),
+        "latency": any(e.usd_at_this_batch for e in chips_),
         "days": any(e.days for e in chips_),
         "kwh_a_token": any(e.kwh_per_billion_tokens or e.kwh_per_million_output_tokens for e in chips_),
         "decode_floor": any(e.decode_floor_seconds for e in chips_),
