@@ -302,7 +302,10 @@ def too_few_requests(w: Workload) -> str | None:
     thrifty = w.budget in ("free", "small", "academic", "cost_driven")
     waits = w.latency in ("none", "relaxed", "interactive")
     few = w.batch == "one" or (w.batch == "small" and thrifty)
-    if not (w.phase == "inference" and few and waits and w.location in _RENTED):
+    # Work that nobody waits for comes one piece after another; outside language models, which compute little
+    # for each weight that they read, a piece fills the chip while it lasts.
+    filled = w.latency == "none" and w.domain not in ("llm", "any")
+    if not (w.phase == "inference" and few and waits and w.location in _RENTED) or filled:
         return None
     if w.batch == "one" and thrifty:
         return "One request at a time leaves a chip idle that is paid by the hour."
