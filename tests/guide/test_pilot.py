@@ -13,7 +13,7 @@ from pulsewarp import chips, guide
 from pulsewarp.cli import _build_parser
 from pulsewarp.guide import Workload
 from pulsewarp.guide.machines import MACHINES, Machine
-from pulsewarp.guide.pilot import REPEATS, TIMED_STEPS, WARM_UP_STEPS, pilot_chip_hours
+from pulsewarp.guide.pilot import REPEATS, TIMED_STEPS, WARM_UP_STEPS, pilot_chip_hours, plan_pilot
 from pulsewarp.guide.pilot_files import as_gcloud, as_terraform
 
 TRAINING = Workload(domain="llm", phase="train", params_b=70, framework="jax", chips=512, tokens_b=2000)
@@ -55,11 +55,49 @@ def test_each_open_side_is_rented_and_a_ruled_out_one_is_not() -> None:
     assert not re.search(r"\btpu", " ".join(command.text for command in only_gpu.commands))
 
 
+def test_a_verdict_for_a_side_is_held_to_what_is_expected_of_that_side() -> None:
+    """Where the verdict is a side, the pilot asks whether it keeps its promise, not which side is cheaper."""
+    for verdict, family in (("gpu", "gpu"), ("tpu", "tpu")):
+        planned = plan_pilot(TRAINING, verdict, guide.compare(TRAINING))
+        assert [chips.get(m.chip_id).family for m in planned.machines] == [family]
+        assert f"run on a {family.upper()} as well as published numbers promise" in planned.question
+        assert "band's upper edge" in planned.stop_ratio and "TPU or a GPU" not in planned.question
+    unknown = plan_pilot(Workload(domain="vision", phase="train"), "gpu", guide.compare(Workload()))
+    assert "as well as you need it to" in unknown.question and "budget" in unknown.stop_ratio
+
+
+@pytest.mark.parametrize("location", ["colab", "kaggle", "own_machine", "on_prem", "donated_tpu"])
+def test_where_nothing_is_rented_nothing_speaks_of_rent(location: str) -> None:
+    planned = pilot(location=location)
+    names = [day.name for day in planned.days]
+    assert "Scale" not in names and ("All of it" in names) == (location not in ("colab", "kaggle"))
+    said = " ".join((planned.question, planned.metric, planned.stop_ratio, *planned.steps, *planned.watch))
+    for word in ("US dollars", "quotes", "Budget", "Preemption", "preemption"):
+        assert word not in said, word
+
+
+def test_a_device_in_the_field_has_a_pilot_of_its_own() -> None:
+    camera = Workload(
+        domain="vision", phase="inference", precision="int8", location="edge_device", batch="one"
+    )
+    planned = guide.advise(camera.change(non_matrix_kind="none", params_b=0.003)).pilot
+    said = " ".join(planned.steps)
+    assert "Quantise" in said and "prefill" not in said and "bench" not in said and not planned.machines
+
+
+def test_a_model_that_one_host_does_not_hold_is_told_apart() -> None:
+    large, small = (pilot(params_b=billions).remarks for billions in (70, 1))
+    assert any("layers as fit" in text for text in large)
+    assert not any("layers as fit" in text for text in small)
+    served = guide.advise(Workload(domain="vision", phase="inference", framework="jax")).pilot
+    assert "prefill" not in " ".join(served.steps)
+
+
 def test_the_chip_is_the_one_that_the_workload_names() -> None:
-    for chip_id in ("tpu_v5e", "tpu_v5p", "tpu_v7"):
-        assert pilot(tpu_chip=chip_id).machines[0].chip_id == chip_id
-    for chip_id in ("h200_sxm", "a100_sxm_80"):
-        assert pilot(gpu_chip=chip_id).machines[1].chip_id == chip_id
+    for chip_id in ("tpu_v5e", "tpu_v5p", "tpu_v7", "h200_sxm", "a100_sxm_80"):
+        asked = TRAINING.change(**{f"{chips.get(chip_id).family}_chip": chip_id})
+        rented = plan_pilot(asked, "either", guide.compare(asked)).machines
+        assert chip_id in [machine.chip_id for machine in rented] and len(rented) == 2
 
 
 def test_a_chip_without_a_machine_type_is_replaced_and_told() -> None:

@@ -263,6 +263,7 @@ class Origins:
                 for m in rented
             ),
             *("float32 bfloat16", report_rows.MOST_HOURS),
+            *(f"{m.host_chips} {e.memory.chips}" for m in rented if (e := self.estimates[m.chip_id]).memory),
             *(cost, None if self.ratio is None else short(self.ratio.value)),
         )
 

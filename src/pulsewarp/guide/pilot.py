@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pulsewarp import chips
 from pulsewarp.bench.shapes import MODELS
 from pulsewarp.chips import Source
-from pulsewarp.guide import gates, machines
+from pulsewarp.guide import machines
 from pulsewarp.guide.band import Band, short
 from pulsewarp.guide.costs import ChipEstimate, Comparison
 from pulsewarp.guide.machines import MACHINES, Machine
@@ -147,8 +148,9 @@ class Pilot:
 def plan_pilot(workload: Workload, verdict: str, comparison: Comparison) -> Pilot:
     """Plan the pilot that would settle, or confirm, a verdict.
 
-    A side that a gate rules out is not rented. On each other side it is the chip that the comparison found
-    cheapest, or the one that the workload names.
+    Where the verdict is a side, that side is rented and held to what is expected of it; where it is either,
+    both are. On each it is the chip that the comparison found cheapest, or the one that the workload names.
+    Where nothing can be rented, the pilot is for the hardware that is there.
 
     Parameters
     ----------
@@ -166,19 +168,20 @@ def plan_pilot(workload: Workload, verdict: str, comparison: Comparison) -> Pilo
     """
     if verdict == "neither":
         return _without_accelerator()
-    ruled_out = {machine for finding in gates.check(workload) for machine in finding.gate.blocks}
-    sides = tuple(side for side in ("tpu", "gpu") if side not in ruled_out)
+    if workload.location == "edge_device":
+        return _on_a_device()
+    sides = ("tpu", "gpu") if verdict == "either" else (verdict,)
     chosen = {side: _chosen(workload, comparison, side) for side in sides}
     rented, remarks = _machines(workload, comparison, chosen)
-    question, stop = _question(sides, comparison, chosen)
+    question, stop = _question(workload, sides, comparison, chosen)
     return Pilot(
         question=question,
         metric=_metric(workload),
         stop_ratio=stop,
         days=_days(workload, sides, rented),
-        watch=_WATCH,
+        watch=_WATCH if rented else _WATCH[:_RENTED_ONLY],
         machines=rented,
-        remarks=remarks,
+        remarks=(*remarks, *_too_small_for_it(rented, chosen)),
         cost_usd=_cost(rented, comparison),
     )
 
@@ -213,16 +216,56 @@ def _without_accelerator() -> Pilot:
     )
 
 
+def _on_a_device() -> Pilot:
+    """Plan for a device in the field: its compiler says what runs, a meter and a clock what that costs."""
+    return Pilot(
+        "Does the whole model run on the device's accelerator, and fast enough?",
+        "Milliseconds and joules a result, and the share of operations that fall back to the CPU",
+        "Stop when an operation of the main part falls back, or quality is lost that you need.",
+        (
+            Day(
+                "Paper day",
+                "The device's list of operations against the model's; write down milliseconds, watts and "
+                "quality that you need.",
+                "An operation that cannot be replaced is not on the list.",
+                (Command("pulsewarp advise workload.yaml --html report.html", "Before anything runs."),),
+            ),
+            Day(
+                "Convert",
+                "Quantise with a few hundred of your own inputs, compile for the device, read which "
+                "operations stayed on the CPU; compare results with float32.",
+                "More than a few per cent of the time would stay on the CPU, or quality falls below yours.",
+            ),
+            Day(
+                "On the device",
+                f"{WARM_UP_STEPS} results dropped, {TIMED_STEPS} timed, {REPEATS} repeats, median and range, "
+                "one at a time, warm and in its case; power with a meter. The same on a small GPU module and "
+                "on the CPU alone.",
+                "The CPU alone is fast enough, or the case grows too hot.",
+            ),
+            Day(
+                "Decide", "Write both measurements beside the needs of the paper day.", "Both needs are met."
+            ),
+        ),
+        remarks=("On a device of your own nothing is rented.",),
+    )
+
+
 def _metric(workload: Workload) -> str:
     serves = workload.phase == "inference"
     unit = "a million output tokens at your latency" if serves else "a billion training tokens"
     if workload.domain not in ("llm", "any"):
         unit = "a thousand results" if serves else "an epoch to the same quality"
-    return f"US dollars for {unit}, port included, on the same model, data, precision and quality"
+    money = "US dollars" if workload.location in _RENTED else "Hours"
+    port = ", port included" if workload.location in _RENTED else ""
+    return f"{money} for {unit}{port}, on the same model, data, precision and quality"
 
 
 def _question(
-    sides: tuple[str, ...], comparison: Comparison, chosen: dict[str, ChipEstimate | None]
+    workload: Workload,
+    sides: tuple[str, ...],
+    comparison: Comparison,
+    chosen: dict[str, ChipEstimate | None],
 ) -> tuple[str, str]:
     if len(sides) == 2:
         known = comparison.ratio
@@ -232,17 +275,20 @@ def _question(
             f"Stop at {WORTH_MOVING:g} times cheaper in {REPEATS} repeats, or when the port exceeds its "
             "budget.",
         )
-    side = sides[0].upper() if sides else "chip"
-    estimate = chosen.get(sides[0]) if sides else None
+    side = sides[0].upper()
+    estimate = chosen[sides[0]]
     usd = None if estimate is None else estimate.usd
     unit = "US dollars a billion tokens" if estimate and estimate.training else "US dollars a million tokens"
-    promised = "" if usd is None else f": {usd} {unit}"
-    edge = (
-        f"Stop when {REPEATS} repeats cost more than {short(usd.high)} {unit}, the band's upper edge."
-        if usd is not None
-        else f"Stop when {REPEATS} repeats cost more than the budget you write down first."
+    if usd is None:
+        most = "cost more than the budget" if workload.location in _RENTED else "take longer than the time"
+        return (
+            f"Does this work run on a {side} as well as you need it to?",
+            f"Stop when {REPEATS} repeats {most} that you write down first.",
+        )
+    return (
+        f"Does this work run on a {side} as well as published numbers promise: {usd} {unit}?",
+        f"Stop when {REPEATS} repeats cost more than {short(usd.high)} {unit}, the band's upper edge.",
     )
-    return f"Does this work run on a {side} as well as published numbers promise{promised}?", edge
 
 
 # --- what is rented -----------------------------------------------------------------------------------------
@@ -331,6 +377,7 @@ def pilot_chip_hours(machine: Machine) -> int:
 
 # --- the days -----------------------------------------------------------------------------------------------
 
+_RENTED_ONLY = -2  # the last two lines are for what is rented
 _WATCH = (
     "Tokens or results a second for each chip, step time as median and range, results against float32.",
     "Recompilations after warm-up (none should come), memory in use, host wait, input queue depth.",
@@ -344,7 +391,10 @@ _WATCH = (
 
 def _days(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...]) -> tuple[Day, ...]:
     each = " of each side" if len(sides) == 2 else ""
-    runs = "prefill and decode" if workload.phase == "inference" else "forward and backward"
+    serves = workload.phase == "inference"
+    reads = "prefill and decode" if workload.domain in ("llm", "any") else "forward passes"
+    runs = reads if serves else "forward and backward"
+    away = workload.location in _RENTED
     return (
         Day(
             "Paper day",
@@ -374,19 +424,51 @@ def _days(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...
             "Your own input pipeline on the same host, and the same steps timed again.",
             "The chip waits for its input more than it computes.",
         ),
-        Day(
-            "Scale",
-            f"{SCALE} times the chips with one preemption injected.",
-            f"{SCALE} times the chips give less than half of {SCALE} times the speed, or work is lost.",
-            tuple(_preempt(machine) for machine in rented if machine.route == "compute")[:1],
-        ),
+        *((_scale(rented),) if away else _at_home(workload)),
         Day(
             "Feed back",
-            "Put measured speed and real quotes into the workload, ask again, decide; keep a way back.",
+            f"Put measured speed{' and real quotes' if away else ''} into the workload, ask again, decide; "
+            "keep a way back.",
             "The verdict and its flips no longer move.",
             (*_compare(sides), _feedback(workload, sides, rented)),
         ),
     )
+
+
+def _scale(rented: tuple[Machine, ...]) -> Day:
+    return Day(
+        "Scale",
+        f"{SCALE} times the chips with one preemption injected.",
+        f"{SCALE} times the chips give less than half of {SCALE} times the speed, or work is lost.",
+        tuple(_preempt(machine) for machine in rented if machine.route == "compute")[:1],
+    )
+
+
+def _at_home(workload: Workload) -> tuple[Day, ...]:
+    """All chips that are there; none where a notebook service lends one machine."""
+    if workload.location in ("colab", "kaggle"):
+        return ()
+    return (
+        Day(
+            "All of it",
+            "Every chip that is there, and one stop in the middle of a step.",
+            "Twice the chips give much less than twice the speed, or work is lost.",
+        ),
+    )
+
+
+def _too_small_for_it(rented: tuple[Machine, ...], chosen: dict[str, ChipEstimate | None]) -> Iterator[str]:
+    """Say where one host does not hold the model, so that the first days need a part of it."""
+    for machine in rented:
+        estimate = chosen[chips.get(machine.chip_id).family]
+        if estimate is None or estimate.chip_id != machine.chip_id or estimate.memory is None:
+            continue
+        if estimate.memory.chips > machine.host_chips:
+            yield (
+                f"One host of {estimate.name} has {machine.host_chips} chips and the model needs "
+                f"{estimate.memory.chips}: until the last day run as many of its layers as fit, and count "
+                "their time for all."
+            )
 
 
 def _rent(machine: Machine, kind: str, what: str) -> Command:
