@@ -139,10 +139,27 @@ def test_our_own_commands_are_ones_that_the_command_line_knows() -> None:
         _build_parser().parse_all(shlex.split(text)[1:])
 
 
-def test_the_script_knows_every_step_that_a_day_names() -> None:
-    planned = pilot()
-    steps = {c.text.split()[-1] for c in planned.commands if c.text.startswith("bash pilot.sh")}
-    assert steps and steps <= set(re.findall(r"^  ([a-z-]+)\)$", planned.gcloud(), re.MULTILINE))
+@pytest.mark.parametrize("tpu_chip", ["tpu_v5e", "tpu_v6e", "tpu_v7"])
+def test_the_days_name_every_step_of_the_script_and_no_other_in_an_order_that_works(tpu_chip: str) -> None:
+    asked = TRAINING.change(tpu_chip=tpu_chip)
+    planned = plan_pilot(asked, "either", guide.compare(asked))
+    typed = " ; ".join(command.text for command in planned.commands)
+    steps = re.findall(r"bash pilot\.sh ([a-z-]+)", typed)
+    known = set(re.findall(r"^  ([a-z-]+)\)$", planned.gcloud(), re.MULTILINE))
+    assert set(steps) | {"gpu-preempt"} == known | {"gpu-preempt"}  # one preemption is enough
+    up: set[str] = set()
+    for step in steps:
+        side, _, what = step.partition("-")
+        if what == "down":
+            up -= {name for name in up if name.startswith(side)}
+        elif what == "cluster":
+            up.add(step)
+        elif what in ("chip", "host"):
+            through_gke = f"{side}-cluster" in known
+            assert (f"{side}-cluster" in up) == through_gke, f"{step} has no cluster"
+            assert through_gke or side not in up, f"{step} asks for a name that is taken"
+            up.add(f"{side}-{what}" if through_gke else side)
+    assert not up, f"{up} are paid for when the pilot is over"
 
 
 @both

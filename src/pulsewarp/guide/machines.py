@@ -35,6 +35,8 @@ class Machine:
         Where the machine types were read.
     remark : str
         What the sources do not settle; empty where they agree.
+    boot_disk : str
+        The disk type that the machine boots from; empty where any does.
     """
 
     chip_id: str
@@ -47,6 +49,7 @@ class Machine:
     capacity: str
     source: Source
     remark: str = ""
+    boot_disk: str = ""
 
 
 IMAGE_PROJECT = "ubuntu-os-accelerator-images"
@@ -87,6 +90,32 @@ FLEX_START = Source(
     "https://cloud.google.com/blog/products/compute/introducing-flex-start-vms-for-the-compute-engine-instance-api",
     "2025-09-25",
 )
+FLEX_START_ON_TPU = Source(
+    "flex_start_on_tpu",
+    "What porting a v6e from the Cloud TPU API to Compute Engine changes: rented with FLEX_START, and what "
+    "Google's page on provisioning models lists (gemma4-dev, one user's notes)",
+    "https://github.com/xbill9/gemma4-dev/blob/895a47a1490b31a1ed2ca6eddbcffc0ed3548e74/gce-vllm-v6e1-2b/"
+    "devto-tpu-api-vs-gce-provisioning.md",
+    "2026-08, read 2026-12-01",
+)
+FLEX_START_VMS = Source(
+    "flex_start_vms",
+    "Google Cloud documentation, About Flex-start VMs (a wait of two hours at most, a run of seven days)",
+    "https://docs.cloud.google.com/compute/docs/instances/about-flex-start-vms",
+    "2026, stored copy read 2026-12-01",
+)
+TPU_DISKS = Source(
+    "tpu_disks",
+    "Google Cloud documentation, Attach durable block storage to a TPU VM (v6e takes Hyperdisk only)",
+    "https://docs.cloud.google.com/tpu/docs/attach-durable-block-storage.md.txt",
+    "2026, stored copy read 2026-12-01",
+)
+GPU_CREATE = Source(
+    "gpu_create",
+    "Google Cloud documentation, Create an AI-optimized instance with A4 or A3 Ultra",
+    "https://docs.cloud.google.com/ai-hypercomputer/docs/create/create-vm",
+    "2026-04, as quoted in a public repository, read 2026-12-01",
+)
 GKE_FLEX_START = Source(
     "gke_flex_start",
     "Google Cloud documentation, Flex-start provisioning mode in GKE",
@@ -116,17 +145,20 @@ _TPU_IMAGE = "ubuntu-accel-2204-amd64-tpu-v5e-v5p-v6e"
 _TPU7X_IMAGE = "ubuntu-accel-2404-amd64-tpu-tpu7x"
 _GPU_IMAGE = "ubuntu-accelerator-2404-amd64-with-nvidia-580"
 _FLEX_ON_TPU = (
-    "flex-start for a TPU instance stands in published commands for v6e and v5p, while one page of the "
-    "legacy Cloud TPU API still names its own queue as the only way"
+    "flex-start by Compute Engine is listed for v5p and v6e and was used for v6e in 2026-08, while one page "
+    "of the legacy Cloud TPU API still names its own queue as the only way"
 )
+_HYPERDISK = "hyperdisk-balanced"
 
 
-def _tpu(chip_id: str, smallest: tuple[str, int], host: tuple[str, int]) -> Machine:
-    return Machine(chip_id, "compute", *smallest, *host, _TPU_IMAGE, "flex-start", TPU_MACHINES, _FLEX_ON_TPU)
+def _tpu(chip_id: str, smallest: tuple[str, int], host: tuple[str, int], boot_disk: str = "") -> Machine:
+    names = (*smallest, *host, _TPU_IMAGE, "flex-start", TPU_MACHINES, _FLEX_ON_TPU)
+    return Machine(chip_id, "compute", *names, boot_disk)
 
 
-def _gpu(chip_id: str, smallest: tuple[str, int], host: tuple[str, int]) -> Machine:
-    return Machine(chip_id, "compute", *smallest, *host, _GPU_IMAGE, "flex-start", GPU_MACHINES)
+def _gpu(chip_id: str, smallest: tuple[str, int], host: tuple[str, int], boot_disk: str = "") -> Machine:
+    names = (*smallest, *host, _GPU_IMAGE, "flex-start", GPU_MACHINES)
+    return Machine(chip_id, "compute", *names, boot_disk=boot_disk)
 
 
 MACHINES: Mapping[str, Machine] = MappingProxyType(
@@ -144,7 +176,7 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
                 "Compute Engine's list of TPU machines leaves v5e out, so it is rented through GKE",
             ),
             _tpu("tpu_v5p", ("ct5p-hightpu-4t", 4), ("ct5p-hightpu-4t", 4)),
-            _tpu("tpu_v6e", ("ct6e-standard-1t", 1), ("ct6e-standard-8t", 8)),
+            _tpu("tpu_v6e", ("ct6e-standard-1t", 1), ("ct6e-standard-8t", 8), _HYPERDISK),
             Machine(
                 "tpu_v7",
                 "compute",
@@ -153,13 +185,15 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
                 _TPU7X_IMAGE,
                 "spot",
                 TPU_MACHINES,
-                "flex-start for TPU7x is said to need an entry on a list of Google's; spot does not",
+                "flex-start for TPU7x is said to need an entry on a list of Google's, so spot is asked for; "
+                "that an instance of it is sold as spot was not read",
+                _HYPERDISK,
             ),
             _gpu("a100_sxm_40", ("a2-highgpu-1g", 1), ("a2-highgpu-8g", 8)),
             _gpu("a100_sxm_80", ("a2-ultragpu-1g", 1), ("a2-ultragpu-8g", 8)),
             _gpu("h100_sxm", ("a3-highgpu-1g", 1), ("a3-highgpu-8g", 8)),
-            _gpu("h200_sxm", ("a3-ultragpu-8g", 8), ("a3-ultragpu-8g", 8)),
-            _gpu("b200", ("a4-highgpu-8g", 8), ("a4-highgpu-8g", 8)),
+            _gpu("h200_sxm", ("a3-ultragpu-8g", 8), ("a3-ultragpu-8g", 8), _HYPERDISK),
+            _gpu("b200", ("a4-highgpu-8g", 8), ("a4-highgpu-8g", 8), _HYPERDISK),
         )
     }
 )

@@ -410,7 +410,15 @@ def _days(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...
             f"One chip{each}: {runs} on synthetic data; list unsupported operations and "
             "recompilations; compare with float32.",
             "An operation of the main loop has no lowering, or results leave the float32 run's.",
-            (*(_rent(machine, machine.smallest, "chip") for machine in rented), *_bench(workload, sides)),
+            (
+                *(_cluster(machine) for machine in rented if machine.route == "gke"),
+                *(_rent(machine, machine.smallest, "chip") for machine in rented),
+                *_bench(workload, sides),
+                *_give_back(
+                    tuple(machine for machine in rented if machine.route == "compute"),
+                    "Before the host is asked for, which takes the same name.",
+                ),
+            ),
         ),
         Day(
             "One host",
@@ -430,7 +438,11 @@ def _days(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...
             f"Put measured speed{' and real quotes' if away else ''} into the workload, ask again, decide; "
             "keep a way back.",
             "The verdict and its flips no longer move.",
-            (*_compare(sides), _feedback(workload, sides, rented)),
+            (
+                *_give_back(rented, "Nothing is paid for any longer."),
+                *_compare(sides),
+                _feedback(workload, sides, rented),
+            ),
         ),
     )
 
@@ -488,6 +500,18 @@ def _rent(machine: Machine, kind: str, what: str) -> Command:
         machines.TPU_CREATE if side == "tpu" else machines.FLEX_START,
         machine.remark,
     )
+
+
+def _cluster(machine: Machine) -> Command:
+    side = chips.get(machine.chip_id).family
+    return Command(f"bash pilot.sh {side}-cluster", "Where the node pools go.", machines.GCLOUD_HELP)
+
+
+def _give_back(rented: tuple[Machine, ...], why: str) -> tuple[Command, ...]:
+    if not rented:
+        return ()
+    ends = "; ".join(f"bash pilot.sh {chips.get(machine.chip_id).family}-down" for machine in rented)
+    return (Command(ends, why, machines.GCLOUD_HELP),)
 
 
 def _budget_command(rented: tuple[Machine, ...]) -> tuple[Command, ...]:

@@ -144,7 +144,7 @@ def _instance(machine: Machine, side: str, kind: str) -> list[str]:
         f"--machine-type={kind}",
         f"--image-project={IMAGE_PROJECT}",
         f"--image-family={machine.image_family}",
-        "--boot-disk-size=200GB",
+        "--boot-disk-size=200GB" + (f" --boot-disk-type={machine.boot_disk}" if machine.boot_disk else ""),
         "--maintenance-policy=TERMINATE",
         *_capacity(machine),
     )
@@ -202,7 +202,16 @@ def _sources(rented: tuple[Machine, ...]) -> list[Source]:
             found += [machines.GKE_FLEX_START]
         else:
             found += [machines.TPU_CREATE] if machine.source is machines.TPU_MACHINES else [machine.source]
-            found += [machines.FLEX_START] if machine.capacity == "flex-start" else []
+            found += (
+                [machines.FLEX_START, machines.FLEX_START_VMS] if machine.capacity == "flex-start" else []
+            )
+            found += (
+                [machines.FLEX_START_ON_TPU] if machine.remark and machine.capacity == "flex-start" else []
+            )
+            if machine.boot_disk:
+                found += [
+                    machines.TPU_DISKS if machine.source is machines.TPU_MACHINES else machines.GPU_CREATE
+                ]
     return list(dict.fromkeys([*found, machines.GCLOUD_HELP, machines.BUDGETS]))
 
 
@@ -228,6 +237,7 @@ def _resource(machine: Machine, side: str) -> str:
     spot = machine.capacity == "spot"
     model = "SPOT" if spot else "FLEX_START"
     preemptible = "    preemptible                 = true\n" if spot else ""
+    disk = f'\n      type  = "{machine.boot_disk}"' if machine.boot_disk else ""
     affinity = "" if spot else '\n  reservation_affinity {\n    type = "NO_RESERVATION"\n  }\n'
     return f"""resource "google_compute_instance" "{side}" {{
   name         = "pilot-{side}"
@@ -237,7 +247,7 @@ def _resource(machine: Machine, side: str) -> str:
   boot_disk {{
     initialize_params {{
       image = "{IMAGE_PROJECT}/{machine.image_family}"
-      size  = 200
+      size  = 200{disk}
     }}
   }}
 
