@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tempfile
@@ -58,6 +59,16 @@ def _file(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
+def _once_each(path: str | os.PathLike[str], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a JSON object; a name given twice says two things, of which one would be dropped in silence."""
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{path}: {twice!r} is given twice; keep one.")
+    return data
+
+
 def read_json(
     path: str | os.PathLike[str], form: str, *, earlier: tuple[str, ...] = (), form_required: bool = True
 ) -> dict[str, Any]:
@@ -72,7 +83,8 @@ def read_json(
         with the path and what was expected.
     """
     try:
-        data = json.loads(_file(path).read_text(encoding="utf-8-sig"))  # some editors write a mark before it
+        text = _file(path).read_text(encoding="utf-8-sig")  # some editors write a mark before it
+        data = json.loads(text, object_pairs_hook=functools.partial(_once_each, path))
     except RecursionError as error:
         raise ValueError(f"{path} is nested too deeply for JSON of the form {form!r}.") from error
     except UnicodeDecodeError as error:

@@ -319,6 +319,17 @@ def test_what_says_nothing_is_named_and_not_used() -> None:
         OwnRun(chip="tpu_v5", tokens_per_second_per_chip=1.0)
 
 
+@pytest.mark.parametrize("fields", [TRAIN, SERVE], ids=["trained", "served"])
+def test_a_run_beyond_the_chips_arithmetic_is_not_used(fields: dict[str, Any]) -> None:
+    """Tokens a second of the whole machine, passed for one chip, would turn the verdict."""
+    for rate, used in ((3e3, True), (1e9, False)):
+        run = OwnRun(chip="h100_sxm", tokens_per_second_per_chip=rate, n_chips=8, batch=64)
+        result = guide.compare(Workload(**fields), measured=[run])
+        assert bool(of(result, "h100_sxm").measured) == used
+        told = guide.advise(Workload(**fields), measured=[run]).measured[0]
+        assert ("not used" in told.text and "published peak" in told.text) != used
+
+
 @pytest.mark.wrong_type
 def test_what_was_not_timed_is_refused() -> None:
     with pytest.raises(TypeError, match="must be timed work; pass rows"):

@@ -90,6 +90,23 @@ def test_nothing_given_is_a_workload_and_none_means_unknown() -> None:
         ({"token_ms": 0}, "token_ms is 0, but must be a finite number above 0"),
         ({"commitment_years": 2}, "commitment_years is 2, but commitments of 1 or 3 years"),
         ({"phase": "train", "served_tokens_b": 1}, "served_tokens_b counts output tokens"),
+        ({"params_b": "70B"}, "params_b is '70B', but must be a finite number.*in billions: write 7 for"),
+        ({"gpu_discount": "30%"}, "gpu_discount is '30%'.*write 0.3 for 30 %"),
+        (
+            {"phase": "train", "token_ms": 20},
+            "token_ms is the time between two tokens of an answer, but phase",
+        ),
+        ({"phase": "finetune", "output_len": 9}, "output_len is the length of an answer, but phase is 'fine"),
+        (
+            {"batch": "one", "batch_size": 64},
+            "batch is 'one', which is at most 1 at once, but batch_size is 64",
+        ),
+        (
+            {"phase": "inference", "batch": "small", "batch_size": 33},
+            "batch is 'small', which is at most 32 at once, but batch_size is 33",
+        ),
+        ({"batch_size": 64, "global_batch": 4}, "batch_size is 64 but global_batch is 4.*swap the two"),
+        ({"latency": "none", "token_ms": 20}, "latency is 'none' but token_ms is 20: either somebody waits"),
     ],
 )
 def test_bad_fields_get_one_sentence(fields: dict[str, Any], sentence: str) -> None:
@@ -103,6 +120,9 @@ def test_a_name_that_rounds_is_no_contradiction() -> None:
     Workload(model="gpt-oss-120b", params_b=117, active_params_b=5.1)
     Workload(model="qwen3-30b-a3b", params_b=30, active_params_b=3)
     Workload(port_weeks=0, egress_tb=0, gpu_lead_weeks=0, commitment_years=0, tpu_discount=0)
+    Workload(phase="inference", batch="small", batch_size=32, latency="relaxed", token_ms=20)
+    Workload(phase="train", batch="small", batch_size=33, global_batch=33)  # held at one time, not served
+    Workload(phase="train_and_inference", output_len=100, token_ms=50)
 
 
 @given(workloads())
@@ -245,6 +265,9 @@ def test_what_json_holds_wrongly_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "w.json"
     path.write_text('{"phase": "training"}', encoding="utf-8")
     with pytest.raises(ValueError, match=r"w\.json: Unknown phase 'training'"):
+        Workload.load(path)
+    path.write_text('{"chips": 8, "chips": 9}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"w\.json: 'chips' is given twice; keep one"):
         Workload.load(path)
     path.write_text('{"usd_per_gpu_hour": 3}', encoding="utf-8")
     with pytest.raises(ValueError, match=r"w\.json: usd_per_gpu_hour is given without gpu_chip"):

@@ -15,9 +15,9 @@ from pulsewarp.chips import Source
 from pulsewarp.guide import gates as _gates
 from pulsewarp.guide.band import Band, short
 from pulsewarp.guide.break_even import BreakEven, PriceRange, break_even, price_line
-from pulsewarp.guide.costs import ChipEstimate, Comparison, compare_checked, price_rows
+from pulsewarp.guide.costs import ChipEstimate, Comparison, compare_checked, evidence_for, price_rows
 from pulsewarp.guide.inputs import COST_FIELDS, CostInput, cost_inputs
-from pulsewarp.guide.measured import Evidence, OwnRun, evidence, measured_rows
+from pulsewarp.guide.measured import Evidence, OwnRun, measured_rows
 from pulsewarp.guide.pilot import Pilot, plan_pilot
 from pulsewarp.guide.workload import VOCABULARY, Workload, checked
 
@@ -224,7 +224,7 @@ def advise(
     The work depends on Triton kernels, which no TPU runs.
     """
     rows, own = price_rows(prices), measured_rows(measured)
-    facts = evidence(own, checked(workload).phase)
+    facts = evidence_for(checked(workload), own)
     ask = functools.partial(_decide, rows=rows, measured=own)
     decision = ask(workload)
     comparison = compare_checked(workload, rows, facts)
@@ -277,7 +277,7 @@ def _decide(
         if blocked[machine]:
             first = blocked[machine][0]
             return _Decision(other, first.text, findings, _outvoted(first, findings), None)
-    facts = evidence(measured, workload.phase) if measured else ()
+    facts = evidence_for(workload, measured) if measured else ()
     comparison = compare_checked(workload, rows, facts, gpu_price_factor)
     cheaper = _cheaper(comparison)
     sides = [machine for machine in ("gpu", "tpu") if speaks[machine]]

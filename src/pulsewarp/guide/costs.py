@@ -30,7 +30,7 @@ from pulsewarp.guide.measured import Evidence, OwnRun
 from pulsewarp.guide.memory import MemoryFit, fit_memory, weight_dtype
 from pulsewarp.guide.models import ModelShape, shape_of
 from pulsewarp.guide.serving import Serving, ServingPoint
-from pulsewarp.guide.workload import Workload, checked
+from pulsewarp.guide.workload import MOST_AT_ONCE, Workload, checked
 from pulsewarp.matmul import Matmul
 
 # Mean node power over the sum of its GPUs' TDP in MLPerf power logs: 0.93 to 1.28, rounded outwards.
@@ -39,7 +39,6 @@ NODE_POWER_OVER_TDP = Band(0.9, 1.1, 1.3)
 _ON_TOKENS = ("train", "finetune", "train_and_inference")  # phases that the published runs speak for
 _NO_RENT = ("colab", "kaggle", "donated_tpu", "donated_other", "on_prem", "own_machine", "edge_device")
 _TRUSTED = ("good", "medium")
-_MOST_AT_ONCE = {"one": 1, "small": 32, "medium": 256}  # sequences that a word for the batch allows
 _COUNTS_TRIED = 4  # slices from the smallest that holds the model on, of which the cheapest a token is taken
 
 
@@ -203,8 +202,15 @@ def compare(
         When `gpu_price_factor` is not above 0.
     """
     factor = positive_number("gpu_price_factor", gpu_price_factor)
-    facts = _measured.evidence(measured, checked(workload).phase)
+    facts = evidence_for(checked(workload), measured)
     return compare_checked(workload, price_rows(prices), facts, factor)
+
+
+def evidence_for(workload: Workload, measured: Iterable[Timed | OwnRun]) -> tuple[Evidence, ...]:
+    """Return what measurements say about a workload; nothing where none were made."""
+    shape = _shape(workload)
+    active = None if shape is None else shape.active_params_b
+    return _measured.evidence(measured, workload.phase, active_params_b=active)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -500,7 +506,7 @@ def _curve(
 def _allowed(workload: Workload, curve: Serving, slower: float = 1.0) -> list[ServingPoint]:
     """Points that fit in memory, in the batch that was named, and answer in time if steps are that slow."""
     bound = values(workload).get("token_ms", math.inf)
-    most = _MOST_AT_ONCE.get(workload.batch, math.inf)
+    most = MOST_AT_ONCE.get(workload.batch, math.inf)
     return [
         point
         for point in curve.points

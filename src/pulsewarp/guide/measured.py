@@ -22,6 +22,7 @@ OWN_RUN_DEVIATION = math.log(1.10) / _EIGHTY_PERCENT
 # large products at 75 to 95 %, hence a factor of about 1.7, known to about 1.35 either way. An assumption of
 # the guide.
 PRODUCT_OVER_TRAINING = 1.7
+_MOST_OF_PEAK = 1.05  # of what is published; clocks are boosted a little, what claims more was mistaken
 PRODUCT_DEVIATION = math.log(1.35) / _EIGHTY_PERCENT
 
 
@@ -104,7 +105,9 @@ def measured_rows(measured: Iterable[Timed | OwnRun]) -> tuple[Timed | OwnRun, .
 
 
 @names_keywords
-def evidence(measured: Iterable[Timed | OwnRun], phase: str) -> tuple[Evidence, ...]:
+def evidence(
+    measured: Iterable[Timed | OwnRun], phase: str, *, active_params_b: float | None = None
+) -> tuple[Evidence, ...]:
     """Sort what a reader measured by what it says about a workload.
 
     Parameters
@@ -113,6 +116,9 @@ def evidence(measured: Iterable[Timed | OwnRun], phase: str) -> tuple[Evidence, 
         Several products on one chip count as one: the fastest that is bound by compute.
     phase : str
         The workload's.
+    active_params_b : float, optional
+        Its parameters active a token, in billions: a run whose arithmetic would exceed the chip's published
+        peak is then not used.
 
     Returns
     -------
@@ -125,7 +131,7 @@ def evidence(measured: Iterable[Timed | OwnRun], phase: str) -> tuple[Evidence, 
         When a row is neither.
     """
     rows = measured_rows(measured)
-    out = [_own(row, phase) for row in rows if isinstance(row, OwnRun)]
+    out = [_own(row, phase, active_params_b) for row in rows if isinstance(row, OwnRun)]
     products: dict[str, Evidence] = {}
     for row in rows:
         if isinstance(row, OwnRun):
@@ -138,9 +144,21 @@ def evidence(measured: Iterable[Timed | OwnRun], phase: str) -> tuple[Evidence, 
     return (*out, *products.values())
 
 
-def _own(run: OwnRun, phase: str) -> Evidence:
+# FLOPs a token and parameter that no run does without: two in serving; in training six, four with adapters.
+_LEAST_FLOPS = {True: 2, False: 4}
+
+
+def _own(run: OwnRun, phase: str, active_params_b: float | None) -> Evidence:
     serves = phase == "inference"
-    name, rate = chips.get(run.chip).name, run.tokens_per_second_per_chip
+    chip, rate = chips.get(run.chip), run.tokens_per_second_per_chip
+    name, peak = chip.name, max(filter(None, chip.peak_flops_per_second.values()), default=math.inf)
+    share = rate * _LEAST_FLOPS[serves] * 1e9 * (active_params_b or 0.0) / peak
+    if share > _MOST_OF_PEAK:
+        text = (
+            f"Your run on {name} is not used: {rate:,.4g} tokens/s a chip of this model need at least "
+            f"{share:,.3g} times its highest published peak; give tokens a second for one chip."
+        )
+        return Evidence(run.chip, "", rate, run.n_chips, run.batch, text)
     if serves and run.batch is None:
         text = f"Your run on {name} is not used: serving depends on the batch, so give batch."
         return Evidence(run.chip, "", rate, run.n_chips, None, text)
@@ -170,7 +188,7 @@ def _product(row: Timed, phase: str) -> Evidence:
     if roofline.bound(row.matmul, chip).limit != "compute":
         return unused("the product is too small to be bound by compute")
     share = row.flops_per_second * row.device.devices_per_chip / peak
-    if share > 1.05:
+    if share > _MOST_OF_PEAK:
         return unused(f"it claims {share:.0%} of the published peak")
     text = (
         f"{chip.name}: bare products reach {share:.0%} of the dense {row.matmul.dtype} peak, as you "

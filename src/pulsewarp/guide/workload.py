@@ -95,6 +95,9 @@ _NUMBERS: Mapping[str, _Limits] = MappingProxyType(
         ),
     }
 )
+MOST_AT_ONCE: Mapping[str, int] = MappingProxyType({"one": 1, "small": 32, "medium": 256})
+"""Sequences served at once that a word for the batch allows; "large" sets no limit."""
+
 _COMMITMENTS = (0, 1, 3)  # years that clouds sell at a discount; 0 is on demand
 _WHOLE: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
@@ -402,7 +405,10 @@ def _checked(name: str, value: Any) -> Any:
         return whole_number(name, whole, least=least, most=most)
     if name in _NUMBERS:
         limits = _NUMBERS[name]
-        number = positive_number(name, value, zero=limits.least is not None)
+        try:
+            number = positive_number(name, value, zero=limits.least is not None)
+        except ValueError as error:
+            raise ValueError(f"{error} {limits.unit}") from None
         if number > limits.most:
             raise ValueError(f"{name} is {value!r}, more than {limits.most:g}. {limits.unit}")
         if limits.least is not None and number < limits.least:
@@ -438,6 +444,13 @@ def _refuse_contradictions(workload: Workload) -> None:
             "served_tokens_b counts output tokens of a deployment, but phase is 'train': leave it out, "
             "or use phase='train_and_inference'."
         )
+    _refuse_what_the_phase_has_not(workload)
+    _refuse_two_batches(workload)
+    if workload.latency == "none" and workload.token_ms is not None:
+        raise ValueError(
+            f"latency is 'none' but token_ms is {workload.token_ms:g}: either somebody waits for each token "
+            "or nobody does; leave one of the two out."
+        )
     years = workload.commitment_years
     if years is not None and years not in _COMMITMENTS:
         raise ValueError(
@@ -453,6 +466,32 @@ def _refuse_contradictions(workload: Workload) -> None:
         raise ValueError(
             "framework is 'cuda' but custom_kernels is 'pallas': Pallas kernels belong to JAX; "
             "use framework='several' when both are in play."
+        )
+
+
+def _refuse_what_the_phase_has_not(workload: Workload) -> None:
+    if workload.phase in ("train", "finetune"):
+        for name, what in (("token_ms", "time between two tokens"), ("output_len", "length")):
+            if getattr(workload, name) is not None:
+                raise ValueError(
+                    f"{name} is the {what} of an answer, but phase is {workload.phase!r}, in which nothing "
+                    "is answered: leave it out, or use phase='train_and_inference'."
+                )
+
+
+def _refuse_two_batches(workload: Workload) -> None:
+    sequences, word = workload.batch_size, workload.batch
+    most = MOST_AT_ONCE.get(word, 0) if workload.phase == "inference" or word == "one" else 0
+    if sequences is not None and 0 < most < sequences:
+        raise ValueError(
+            f"batch is {word!r}, which is at most {most} at once, but batch_size is {sequences}; leave one "
+            "of the two out."
+        )
+    step = workload.global_batch
+    if sequences is not None and step is not None and sequences > step:
+        raise ValueError(
+            f"batch_size is {sequences} but global_batch is {step}: no more sequences can be worked on at "
+            "once than one optimiser step has; swap the two."
         )
 
 
