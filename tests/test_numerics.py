@@ -140,6 +140,7 @@ def test_int8_is_exact(pair: tuple[Any, Any]) -> None:
     assert product.max_error == 0 and not product.bound.any()
 
 
+@pytest.mark.exhaustive
 def test_int32_sums_wrap_around() -> None:
     """2**17 products of 2**14 are 2**31, one more than int32 holds."""
     side = np.full((1, 2**17), -128)

@@ -47,6 +47,7 @@ def check_reasons(trace: simt.WarpTrace, book: ledger.WarpLedger) -> None:
             assert count[t] - (count[t - 1] if t else 0) == told.count(reason)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=50)
 @given(runs())
 def test_every_slot_is_used_or_lost_for_one_reason(arguments: dict[str, Any]) -> None:

@@ -110,6 +110,7 @@ def test_other_waits_have_their_words() -> None:
     )
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=30)
 @given(runs())
 def test_every_sentence_is_true(arguments: dict[str, Any]) -> None:

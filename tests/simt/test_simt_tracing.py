@@ -388,6 +388,7 @@ def test_a_race_that_is_not_looked_for_would_be_missed(monkeypatch: pytest.Monke
     assert "race" not in kinds(LESSONS["missing_barrier"].trace())
 
 
+@pytest.mark.exhaustive
 def test_a_barrier_that_orders_nothing_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     right = _races.within_block
     monkeypatch.setattr(

@@ -121,6 +121,7 @@ def test_floats_are_added_in_the_order_of_the_trace_bit_for_bit(product: Product
     assert total.tobytes() == trace.result.tobytes()
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=40)
 @given(products())
 def test_every_register_is_what_a_cell_by_cell_stepper_says(product: Product) -> None:

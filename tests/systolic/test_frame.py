@@ -26,6 +26,7 @@ def frame(trace: systolic.SystolicTrace, t: int) -> systolic.Check:
     return check
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=30)
 @given(products(), st.booleans(), st.booleans())
 @example((A, B, 2, 2, "ws"), True, False)

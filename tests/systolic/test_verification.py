@@ -67,6 +67,7 @@ def test_sums_beyond_the_range_of_the_type_are_still_compared() -> None:
     assert "product" not in failed(trace)
 
 
+@pytest.mark.exhaustive
 def test_sums_that_wrap_around_are_compared_as_they_wrap() -> None:
     low = np.full((1, 140_000), -128, np.int8)  # 140 000 * 2**14 is above 2**31
     trace = systolic.simulate(low, low.T, rows=1, cols=1, dataflow="os", trace=False)

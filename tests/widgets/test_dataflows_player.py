@@ -50,6 +50,7 @@ def differences(text: str, traces: Sequence[SystolicTrace]) -> list[str]:
     return wrong
 
 
+@pytest.mark.exhaustive
 @given(threes(), st.permutations(range(3)))
 def test_every_column_is_the_traces_own_in_any_order(traces: list[SystolicTrace], order: list[int]) -> None:
     assert differences(DataflowsPlayer([traces[i] for i in order]).trace, traces) == []

@@ -159,6 +159,7 @@ def test_a_prediction_can_hide_what_comes() -> None:
 # --- bad input ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_traces_that_cannot_be_shown() -> None:
     with pytest.raises(ValueError, match=r"There are 3 traces, but one or two are shown"):
         DivergencePlayer([pair()[0]] * 3)

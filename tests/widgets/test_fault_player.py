@@ -115,6 +115,7 @@ def wrong_columns(text: str, sound: Trace, broken: Trace) -> list[str]:
     return wrong
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=40)
 @given(pairs())
 def test_what_is_sent_is_how_the_traces_differ(pair: tuple[Trace, Trace]) -> None:
@@ -126,6 +127,7 @@ def test_what_is_sent_is_how_the_traces_differ(pair: tuple[Trace, Trace]) -> Non
     assert len(player.trace) < 60_000
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=20)
 @given(pairs())
 def test_the_machines_own_check_of_a_frame_counts_the_same(pair: tuple[Trace, Trace]) -> None:

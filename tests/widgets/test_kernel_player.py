@@ -72,6 +72,7 @@ def differences(player: KernelPlayer, kernels: dict[str, simt.KernelTrace], **ti
     return wrong
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [n for n in LESSONS if "transpose" not in n])
 def test_every_lesson_is_sent_as_it_ran(name: str) -> None:
     kernels = {name: LESSONS[name].trace()}

@@ -51,6 +51,7 @@ def differences(player: PlacementPlayer, runs: list[Placement]) -> list[str]:
     return wrong
 
 
+@pytest.mark.exhaustive
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(1, 4), st.integers(1, 3))
 @settings(max_examples=25)
 def test_every_column_is_the_placements_own(lengths: list[int], sms: int, each: int) -> None:

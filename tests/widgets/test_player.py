@@ -184,6 +184,7 @@ def test_a_frame_checked_alone_says_what_the_whole_report_says_of_it(player, tra
         assert len(alone) == 1 and player._frame_alone(t) == alone
 
 
+@pytest.mark.exhaustive
 def test_a_run_of_64_x_64_cells_brings_every_frame_and_checks_the_whole_run_once(monkeypatch):
     ones = np.ones((64, 64), np.int8)
     run = systolic.simulate(ones, ones, rows=64, cols=64)

@@ -162,6 +162,7 @@ def test_the_copied_python_recreates_the_run(trace: simt.WarpTrace) -> None:
     assert eval(last, names).trace == player.trace
 
 
+@pytest.mark.exhaustive
 def test_the_copied_python_is_lines_one_can_read_and_names_the_architecture() -> None:
     slow, fast = (simt.chain_and_barrier(9, n, architecture="ampere") for n in (40, 5))
     trace = simt.simulate([slow] + [fast] * 31, policy="gto", blocks=[0] * 16 + [1] * 16)
