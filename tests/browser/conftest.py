@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scene_page import settle
+from stage import Stage
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -129,6 +130,23 @@ def open_html(
         for event, listener in heard.items():
             page.remove_listener(event, listener)
         spare_pages[touch].append(page)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.fixture(scope="module")
+def stage(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """One page for the tests of a module that leave nothing behind but what `Stage.show` takes away."""
+    context = browser.new_context()
+    context.add_init_script(COUNTERS)
+    yield Stage(context.new_page(), tmp_path_factory.mktemp("stage"))
+    context.close()
+
+
+@pytest.fixture
+def on_stage(stage: Stage) -> Iterator[Callable[..., Page]]:
+    """Show a player on the module's page: `on_stage(player)`; errors and requests fail the test as above."""
+    yield stage.show
+    wrong, stage.wrong[:] = list(stage.wrong), []
     assert not wrong, "\n".join(wrong)
 
 

@@ -36,10 +36,12 @@ def exposed(player, change=None):
 
 
 @pytest.fixture
-def show(open_html):
-    """Open a player and wait for its first frame."""
+def show(open_html, on_stage):
+    """Show a player on the page of this module, or on one of its own where the test leaves its mark."""
 
-    def open_player(player, *, change=None, **settings):
+    def open_player(player, *, change=None, own=False, **settings):
+        if not (change or own):
+            return on_stage(player, exposed, **settings)
         page = open_html(exposed(player, change), **settings)
         page.wait_for_selector(".pw-shell")
         page.wait_for_function("document.querySelector('.pw').dataset.cycle !== undefined")
@@ -58,6 +60,25 @@ def seek(page, t):
         ".pw-scrub", "(bar, t) => { bar.value = t; bar.dispatchEvent(new Event('input')); }", t
     )
     assert cycle(page) == t
+
+
+def test_a_player_on_the_page_of_others_is_as_on_its_own(show, stage):
+    """Nothing of the player before it is left, and what goes wrong on that page is heard."""
+    player = SystolicPlayer(product("os"), start=4)
+    alone = show(player, own=True).inner_text(".pw")
+    page = show(SystolicPlayer(product(m=9), start=3, future="hidden"), dark=True)
+    page.get_by_role("button", name="Help").click()
+    page.focus(".pw-picture")
+    page.keyboard.press("ArrowDown")
+    assert page.inner_text(".pw") != alone
+    page = show(player)
+    assert page.inner_text(".pw") == alone and page.locator(".pw").count() == 1
+    assert page.get_attribute(".pw", "data-theme") == "light"
+    assert stage.wrong == []
+    page.evaluate("console.error('planted'); fetch('http://127.0.0.1:9/planted').catch(() => 0)")
+    page.wait_for_function("performance.getEntriesByName('http://127.0.0.1:9/planted').length > 0")
+    heard, stage.wrong[:] = list(stage.wrong), []
+    assert "planted" in heard and "request: http://127.0.0.1:9/planted" in heard
 
 
 # ------------------------------------------------------------------------------ what is shown is the trace
@@ -546,7 +567,7 @@ def test_keys_play_step_and_jump(show):
 
 
 def test_keys_elsewhere_on_the_page_are_left_alone(show):
-    page = show(SystolicPlayer(product(), start=5))
+    page = show(SystolicPlayer(product(), start=5), own=True)
     page.evaluate(
         "window.heard = []; addEventListener('keydown', (e) => heard.push([e.key, e.defaultPrevented]))"
     )
@@ -583,7 +604,7 @@ def test_pointing_speaks_and_leaving_ends_it(show):
 
 
 def test_tapping_selects(show):
-    page = show(SystolicPlayer(product(), start=9), viewport=(390, 844), touch=True)
+    page = show(SystolicPlayer(product(), start=9), viewport=(390, 844), touch=True, own=True)
     page.locator(".pw-picture .sy-cell .sy-box").nth(5).tap(force=True)
     assert page.inner_text(".pw-caption").startswith("Cell (1,1):")
 
@@ -768,7 +789,7 @@ def test_another_trace_is_shown_in_the_same_view(two_views):
 
 
 def test_off_screen_it_stops_drawing(show):
-    page = show(SystolicPlayer(product(m=40), start=0, rate=30))
+    page = show(SystolicPlayer(product(m=40), start=0, rate=30), own=True)
     page.evaluate("document.body.style.paddingBottom = '5000px'")
     page.get_by_role("button", name="Play").click()
     page.wait_for_function("Number(document.querySelector('.pw').dataset.cycle) > 2")
@@ -917,7 +938,7 @@ def test_copy_as_python_shows_the_line(show):
 
 
 def test_the_scan_sees_what_is_faint_in_the_dark_alone(show, serious):
-    page = show(SystolicPlayer(product()))
+    page = show(SystolicPlayer(product()), own=True)
     fault = ".pw .pw-rule { color: #333 !important }"
     page.add_style_tag(content=f"@media (prefers-color-scheme: dark) {{ {fault} }}")
     assert serious(page) == []
@@ -925,7 +946,7 @@ def test_the_scan_sees_what_is_faint_in_the_dark_alone(show, serious):
 
 
 def test_the_scan_sees_a_planted_fault(show, serious):
-    page = show(SystolicPlayer(product()))
+    page = show(SystolicPlayer(product()), own=True)
     page.evaluate("document.querySelector('.pw-scrub').removeAttribute('aria-label')")
     page.add_style_tag(content=".pw .pw-rule { color: #ccc !important }")
     assert {name for name, _ in serious(page)} >= {"color-contrast"}
