@@ -78,9 +78,9 @@ def told(page, trace, mac):
     ("dataflow", "kind"),
     [("ws", "bfloat16"), ("os", "bfloat16"), ("is", "bfloat16"), ("os", "int8"), ("ws", "float32")],
 )
-def test_words_and_drawing_are_true_to_the_frame(open_html, dataflow, kind):
+def test_words_and_drawing_are_true_to_the_frame(on_stage, dataflow, kind):
     trace = example(dataflow, kind)
-    page = opened(open_html, CellPlayer(trace))
+    page = on_stage(CellPlayer(trace))
     for mac in trace.macs().tolist()[::9]:
         seek(page, mac[0])
         choose(page, mac[1], mac[2])
@@ -96,12 +96,12 @@ def shifted(trace, name):
 
 
 @pytest.mark.parametrize("column", ["each_total", "each_exact_product", "each_total_lost", "right_index"])
-def test_a_column_one_step_late_is_seen(open_html, column):
+def test_a_column_one_step_late_is_seen(on_stage, column):
     """A mutant of the wire."""
     trace = example()
     player = CellPlayer(trace)
     player.trace = shifted(trace, column)
-    page = opened(open_html, player)
+    page = on_stage(player)
     wrong = []
     for mac in trace.macs().tolist()[20::9]:
         if not wrong:
@@ -111,9 +111,9 @@ def test_a_column_one_step_late_is_seen(open_html, column):
     assert wrong
 
 
-def test_an_idle_cell_says_why_and_draws_nothing(open_html):
+def test_an_idle_cell_says_why_and_draws_nothing(on_stage):
     trace = example()
-    page = opened(open_html, CellPlayer(trace))
+    page = on_stage(CellPlayer(trace))
     for t in (0, trace.cycles - 1):
         seek(page, t)
         assert caption(page)[-1].startswith("In row ") and "0 of 4 cells multiply" in caption(page)[-1]
@@ -121,10 +121,10 @@ def test_an_idle_cell_says_why_and_draws_nothing(open_html):
         assert "Nothing is added" in page.inner_text(".ce-binary")
 
 
-def test_the_binary_digits_are_the_numbers(open_html):
+def test_the_binary_digits_are_the_numbers(on_stage):
     """Every bit on show, weighed by its place, gives the number back; what float32 drops is struck."""
     trace = example()
-    page = opened(open_html, CellPlayer(trace))
+    page = on_stage(CellPlayer(trace))
     drawn = 0
     for mac in trace.macs().tolist()[::7]:
         seek(page, mac[0])
@@ -152,9 +152,9 @@ def value(lead, kept, away, place):
     return -size if "\u2212" in text else size
 
 
-def test_three_zooms_show_the_same_cycle(open_html):
+def test_three_zooms_show_the_same_cycle(on_stage):
     trace = example()
-    page = opened(open_html, CellPlayer(trace, cell=(1, 1)))
+    page = on_stage(CellPlayer(trace, cell=(1, 1)))
     t = int(trace.start[0, 1, 1]) + 1
     seek(page, t)
     words = caption(page)
@@ -178,15 +178,15 @@ def test_three_zooms_show_the_same_cycle(open_html):
         assert trace.right_index[int(text), 1, col] == index
 
 
-def test_the_first_zoom_is_the_one_asked_for(open_html):
+def test_the_first_zoom_is_the_one_asked_for(on_stage):
     for name in ("cell", "row", "array"):
-        page = opened(open_html, CellPlayer(example(), zoom=name))
+        page = on_stage(CellPlayer(example(), zoom=name))
         assert zoomed(page) == name
         assert page.locator(f'.ce-zoom input[value="{name}"]').is_checked()
 
 
-def test_zoom_and_cell_are_chosen_by_keys(open_html):
-    page = opened(open_html, CellPlayer(example(), cell=(1, 1)))
+def test_zoom_and_cell_are_chosen_by_keys(on_stage):
+    page = on_stage(CellPlayer(example(), cell=(1, 1)))
     page.locator('.ce-zoom input[value="cell"]').focus()
     page.keyboard.press("ArrowRight")
     assert zoomed(page) == "row"
@@ -204,8 +204,8 @@ def test_zoom_and_cell_are_chosen_by_keys(open_html):
     assert caption(page)[0].startswith("Cell (1,1): ")
 
 
-def test_a_click_chooses_in_every_zoom(open_html):
-    page = opened(open_html, CellPlayer(example(), cell=(1, 1)))
+def test_a_click_chooses_in_every_zoom(on_stage):
+    page = on_stage(CellPlayer(example(), cell=(1, 1)))
     choose(page, 2, 3)
     assert caption(page)[0].startswith("Cell (2,3): ")
     zoom(page, "row")
@@ -249,14 +249,14 @@ def overlaps(page):
 
 
 @pytest.mark.parametrize(("dataflow", "kind"), [("ws", "float32"), ("os", "float32"), ("ws", "int8")])
-def test_the_widest_numbers_find_room(open_html, dataflow, kind):
+def test_the_widest_numbers_find_room(on_stage, dataflow, kind):
     rng = np.random.default_rng(3)
     if kind == "int8":
         a = b = np.full((8, 8), -128, np.int8)
     else:
         a, b = (-65504 * rng.random((8, 8)).astype(np.float32) for _ in "ab")
     trace = systolic.simulate(a, b, rows=8, cols=8, dataflow=dataflow)
-    page = opened(open_html, CellPlayer(trace))
+    page = on_stage(CellPlayer(trace))
     for wide in (1280, 640, 390):
         resize(page, wide)
         for name in ("cell", "row"):
@@ -272,11 +272,11 @@ def test_a_text_too_wide_is_seen(open_html):
     assert outside(page) or overlaps(page)
 
 
-def test_precisions_and_cells_agree(open_html):
+def test_precisions_and_cells_agree(on_stage):
     """One pass of `numerics.multiply` is what the cells of the scene add up."""
     trace = example()
     product = numerics.multiply(trace.a, trace.b, "default")
-    page = opened(open_html, CellPlayer(trace))
+    page = on_stage(CellPlayer(trace))
     mac = trace.macs().tolist()[-1]
     seek(page, mac[0])
     choose(page, mac[1], mac[2])
