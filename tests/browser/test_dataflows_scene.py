@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from scene_page import caption, cycle, opened, resize, seek, spilt_texts
+from scene_page import caption, cycle, resize, seek, spilt_texts
 
 from pulsewarp import ledger, systolic
 from pulsewarp.systolic import PHASES, SystolicTrace
@@ -76,9 +76,9 @@ def wrong_cells(page: Page, traces: Sequence[SystolicTrace], t: int) -> list[tup
     return wrong
 
 
-def test_every_array_shows_its_own_registers_and_nothing_once_it_has_ended(open_html: Open) -> None:
+def test_every_array_shows_its_own_registers_and_nothing_once_it_has_ended(on_stage: Open) -> None:
     traces = three()
-    page = opened(open_html, DataflowsPlayer(traces))
+    page = on_stage(DataflowsPlayer(traces))
     for t in sampled(traces):
         seek(page, t)
         assert wrong_cells(page, traces, t) == []
@@ -87,9 +87,9 @@ def test_every_array_shows_its_own_registers_and_nothing_once_it_has_ended(open_
 
 
 @pytest.mark.parametrize("column", ["os.held", "is.active"])
-def test_an_array_one_cycle_late_is_seen(open_html: Open, column: str) -> None:
+def test_an_array_one_cycle_late_is_seen(on_stage: Open, column: str) -> None:
     traces = three()
-    page = opened(open_html, shifted(DataflowsPlayer(traces), column))
+    page = on_stage(shifted(DataflowsPlayer(traces), column))
     seek(page, 6)
     assert wrong_cells(page, traces, 6)
 
@@ -125,18 +125,18 @@ def wrong_words(page: Page, traces: Sequence[SystolicTrace], t: int) -> list[str
     return wrong
 
 
-def test_each_sentence_is_true_to_its_machine(open_html: Open) -> None:
+def test_each_sentence_is_true_to_its_machine(on_stage: Open) -> None:
     traces = three()
-    page = opened(open_html, DataflowsPlayer(traces))
+    page = on_stage(DataflowsPlayer(traces))
     for t in sampled(traces):
         seek(page, t)
         assert wrong_words(page, traces, t) == []
 
 
 @pytest.mark.parametrize("column", ["ws.busy", "os.phase", "is.exits"])
-def test_a_sentence_one_cycle_late_is_seen(open_html: Open, column: str) -> None:
+def test_a_sentence_one_cycle_late_is_seen(on_stage: Open, column: str) -> None:
     traces = three()
-    page = opened(open_html, shifted(DataflowsPlayer(traces), column))
+    page = on_stage(shifted(DataflowsPlayer(traces), column))
     wrong: list[str] = []
     for t in range(max(trace.cycles for trace in traces)):
         if not wrong:
@@ -183,24 +183,24 @@ def some_places(traces: Sequence[SystolicTrace]) -> list[Any]:
     return chosen
 
 
-def test_a_cells_sentence_names_the_cells_that_form_the_same_product(open_html: Open) -> None:
+def test_a_cells_sentence_names_the_cells_that_form_the_same_product(on_stage: Open) -> None:
     traces = three()
-    page = opened(open_html, DataflowsPlayer(traces))
+    page = on_stage(DataflowsPlayer(traces))
     assert wrong_places(page, traces, some_places(traces)) == []
 
 
-def test_another_machine_one_cycle_late_is_seen_in_that_sentence(open_html: Open) -> None:
+def test_another_machine_one_cycle_late_is_seen_in_that_sentence(on_stage: Open) -> None:
     traces = three()
-    page = opened(open_html, shifted(DataflowsPlayer(traces), "os.active"))
+    page = on_stage(shifted(DataflowsPlayer(traces), "os.active"))
     assert wrong_places(page, traces, [place for place in some_places(traces) if place[1] != 1])
 
 
 # ----------------------------------------------------------------------------------- counters, hands, widths
 
 
-def test_the_counters_are_the_ledgers(open_html: Open) -> None:
+def test_the_counters_are_the_ledgers(on_stage: Open) -> None:
     traces = three()
-    page = opened(open_html, DataflowsPlayer(traces))
+    page = on_stage(DataflowsPlayer(traces))
     bills = [ledger.systolic(trace) for trace in traces]
     rows = {
         "multiply-adds": "macs",
@@ -229,8 +229,8 @@ def test_the_counters_are_the_ledgers(open_html: Open) -> None:
             assert shown[label] == wanted, (t, label)
 
 
-def test_arrows_go_through_the_edge_of_one_array_into_the_next(open_html: Open) -> None:
-    page = opened(open_html, DataflowsPlayer(three(), start=9))
+def test_arrows_go_through_the_edge_of_one_array_into_the_next(on_stage: Open) -> None:
+    page = on_stage(DataflowsPlayer(three(), start=9))
     page.focus(".pw-picture")
     page.keyboard.press("ArrowRight")  # the first one places the cursor
     page.keyboard.press("ArrowDown")
@@ -244,8 +244,8 @@ def test_arrows_go_through_the_edge_of_one_array_into_the_next(open_html: Open) 
     assert len(caption(page)) == 3 and caption(page)[0].startswith("Weight-stationary: ")
 
 
-def test_arrays_stand_beside_each_other_and_on_a_phone_compact_below(open_html: Open) -> None:
-    page = opened(open_html, DataflowsPlayer(three()))
+def test_arrays_stand_beside_each_other_and_on_a_phone_compact_below(on_stage: Open) -> None:
+    page = on_stage(DataflowsPlayer(three()))
     box = """(all) => all.map((x) => { const b = x.getBoundingClientRect();
       return [Math.round(b.x), Math.round(b.y), Math.round(b.height)]; })"""
     for wide in (1280, 1000):
@@ -268,9 +268,9 @@ FOLDED = np.full((9, 8), -128, np.int8)
     [(EIGHT, EIGHT, 8), (LARGEST, -LARGEST, 4), (FOLDED, FOLDED.T[:, :4], 4)],
     ids=["8x8", "65504", "folds"],
 )
-def test_the_largest_values_have_room(open_html: Open, a: Any, b: Any, side: int) -> None:
+def test_the_largest_values_have_room(on_stage: Open, a: Any, b: Any, side: int) -> None:
     traces = [systolic.simulate(a, b, rows=side, cols=side, dataflow=flow) for flow in FLOWS]
-    page = opened(open_html, DataflowsPlayer(traces))
+    page = on_stage(DataflowsPlayer(traces))
     for wide in (1280, 1000, 700, 390):
         resize(page, wide)
         for t in (traces[1].cycles // 2, traces[1].cycles - 2):
@@ -284,8 +284,8 @@ def test_the_largest_values_have_room(open_html: Open, a: Any, b: Any, side: int
             assert (spilt, beyond) == ([], 0), (wide, t)
 
 
-def test_three_curves_have_three_strokes(open_html: Open) -> None:
-    page = opened(open_html, DataflowsPlayer(three()))
+def test_three_curves_have_three_strokes(on_stage: Open) -> None:
+    page = on_stage(DataflowsPlayer(three()))
     strokes = page.eval_on_selector_all(
         ".pw-chart g[clip-path] .pw-line",
         """(all) => all.map((x) => getComputedStyle(x))
@@ -294,11 +294,11 @@ def test_three_curves_have_three_strokes(open_html: Open) -> None:
     assert len(strokes) == len(set(strokes)) == 3
 
 
-def test_8_by_8_with_small_values_shows_every_sum(open_html: Open) -> None:
+def test_8_by_8_with_small_values_shows_every_sum(on_stage: Open) -> None:
     rng = np.random.default_rng(0)
     a = rng.integers(-3, 4, (8, 8))
     traces = [systolic.simulate(a, a, rows=8, cols=8, dataflow=flow) for flow in FLOWS]
-    page = opened(open_html, DataflowsPlayer(traces, start=14))
+    page = on_stage(DataflowsPlayer(traces, start=14))
     sums = page.eval_on_selector_all(
         ".df-machine",
         "(all) => all.map((x) => [...x.querySelectorAll('.sy-cell text.sy-c')].map((y) => y.textContent))",
