@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from scene_page import caption, cycle, opened, resize, seek
+from scene_page import caption, cycle, resize, seek
 
 from pulsewarp import systolic
 from pulsewarp.systolic import PHASES, SystolicTrace
@@ -107,23 +107,23 @@ def wrong_places(page: Page, trace: SystolicTrace, sizes: Sequence[int], t: int,
 @pytest.mark.parametrize(
     "trace", [run(), run(k=8, n=6), run(k=8, n=8, overlap=True)], ids=["one fold", "folds", "overlap"]
 )
-def test_stream_and_cells_are_painted_in_the_colour_of_their_batch(open_html: Open, trace: Any) -> None:
-    page = opened(open_html, BatchesPlayer(trace, batches=SIZES))
+def test_stream_and_cells_are_painted_in_the_colour_of_their_batch(on_stage: Open, trace: Any) -> None:
+    page = on_stage(BatchesPlayer(trace, batches=SIZES))
     for t in np.linspace(0, trace.cycles - 1, 7).astype(int).tolist():
         seek(page, t)
         assert wrong_places(page, trace, SIZES, t) == 0, t
 
 
-def test_cells_of_a_large_array_are_painted_too(open_html: Open) -> None:
+def test_cells_of_a_large_array_are_painted_too(on_stage: Open) -> None:
     trace = run(m=40, k=32, n=32, rows=32, cols=32)
-    page = opened(open_html, BatchesPlayer(trace, batches=(8,) * 5), dark=True)
+    page = on_stage(BatchesPlayer(trace, batches=(8,) * 5), dark=True)
     for t in (20, 60, 90):
         seek(page, t)
         assert wrong_places(page, trace, (8,) * 5, t) == 0, t
 
 
-def test_cells_painted_a_cycle_late_are_seen(open_html: Open) -> None:
-    page = opened(open_html, shifted(BatchesPlayer(run(), batches=SIZES), "0.start"))
+def test_cells_painted_a_cycle_late_are_seen(on_stage: Open) -> None:
+    page = on_stage(shifted(BatchesPlayer(run(), batches=SIZES), "0.start"))
     seek(page, 9)
     assert wrong_places(page, run(), SIZES, 9)
 
@@ -143,14 +143,14 @@ def curve_error(page: Page, trace: SystolicTrace) -> float:
     return float(np.abs((high - tops) / high * cells - trace.schedule.busy).max())
 
 
-def test_the_curve_is_as_high_as_cells_work(open_html: Open) -> None:
+def test_the_curve_is_as_high_as_cells_work(on_stage: Open) -> None:
     """The areas of the batches stand on each other; the top of the last is the number of busy cells."""
-    page = opened(open_html, BatchesPlayer(run(), batches=SIZES))
+    page = on_stage(BatchesPlayer(run(), batches=SIZES))
     assert curve_error(page, run()) < 0.01
 
 
-def test_a_curve_one_cycle_late_is_seen(open_html: Open) -> None:
-    page = opened(open_html, shifted(BatchesPlayer(run(), batches=SIZES), "0.busy"))
+def test_a_curve_one_cycle_late_is_seen(on_stage: Open) -> None:
+    page = on_stage(shifted(BatchesPlayer(run(), batches=SIZES), "0.busy"))
     assert curve_error(page, run()) > 0.5
 
 
@@ -191,17 +191,17 @@ def wrong_words(page: Page, lanes: Sequence[tuple[SystolicTrace, Sequence[int]]]
 
 
 @pytest.mark.parametrize("overlap", [False, True])
-def test_the_sentence_is_true_to_the_frame(open_html: Open, overlap: bool) -> None:
+def test_the_sentence_is_true_to_the_frame(on_stage: Open, overlap: bool) -> None:
     trace = run(k=8, overlap=overlap)
-    page = opened(open_html, BatchesPlayer(trace, batches=SIZES))
+    page = on_stage(BatchesPlayer(trace, batches=SIZES))
     for t in range(0, trace.cycles, 3):
         seek(page, t)
         assert wrong_words(page, [(trace, SIZES)], t) == []
 
 
-def test_each_lane_has_its_own_true_sentence(open_html: Open) -> None:
+def test_each_lane_has_its_own_true_sentence(on_stage: Open) -> None:
     lanes = [(run(1), (1,)), (run(12), (12,))]
-    page = opened(open_html, BatchesPlayer([trace for trace, _ in lanes]))
+    page = on_stage(BatchesPlayer([trace for trace, _ in lanes]))
     for t in range(0, 22, 3):
         seek(page, t)
         assert wrong_words(page, lanes, t) == []
@@ -209,8 +209,8 @@ def test_each_lane_has_its_own_true_sentence(open_html: Open) -> None:
 
 
 @pytest.mark.parametrize("column", ["0.busy", "0.phase", "0.macs"])
-def test_a_sentence_one_cycle_late_is_seen(open_html: Open, column: str) -> None:
-    page = opened(open_html, shifted(BatchesPlayer(run(), batches=SIZES), column))
+def test_a_sentence_one_cycle_late_is_seen(on_stage: Open, column: str) -> None:
+    page = on_stage(shifted(BatchesPlayer(run(), batches=SIZES), column))
     wrong: list[str] = []
     for t in range(4, 12):
         seek(page, t)
@@ -218,9 +218,9 @@ def test_a_sentence_one_cycle_late_is_seen(open_html: Open, column: str) -> None
     assert wrong
 
 
-def test_loading_meanwhile_is_told_where_it_happens(open_html: Open) -> None:
+def test_loading_meanwhile_is_told_where_it_happens(on_stage: Open) -> None:
     trace = run(k=8, overlap=True)
-    page = opened(open_html, BatchesPlayer(trace, batches=SIZES))
+    page = on_stage(BatchesPlayer(trace, batches=SIZES))
     held = trace.schedule.entered[:, 0]
     for t in (9, 11, 13, 15):
         seek(page, t)
@@ -228,9 +228,9 @@ def test_loading_meanwhile_is_told_where_it_happens(open_html: Open) -> None:
         assert (int(told[1]) if told else 0) == held[t]
 
 
-def test_a_cells_sentence_is_true_to_the_trace(open_html: Open) -> None:
+def test_a_cells_sentence_is_true_to_the_trace(on_stage: Open) -> None:
     trace = run(k=8, n=6)
-    page = opened(open_html, BatchesPlayer(trace, batches=SIZES, start=0))
+    page = on_stage(BatchesPlayer(trace, batches=SIZES, start=0))
     bounds = np.cumsum((0, *SIZES))
     page.focus(".pw-picture")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):  # the first one places the cursor
@@ -260,10 +260,10 @@ def test_a_cells_sentence_is_true_to_the_trace(open_html: Open) -> None:
 # ----------------------------------------------------------------------------------- numbers and hands
 
 
-def test_numbers_of_batch_1_and_batch_256(open_html: Open) -> None:
+def test_numbers_of_batch_1_and_batch_256(on_stage: Open) -> None:
     """The contrast the scene is there for, by the closed form: 2R + C + T - 2 cycles, T rows of A."""
     lanes = [run(m, k=16, n=16, rows=16, cols=16) for m in (1, 256)]
-    page = opened(open_html, BatchesPlayer(lanes, start=0))
+    page = on_stage(BatchesPlayer(lanes, start=0))
     page.keyboard.press("Tab")
     seek(page, lanes[1].cycles - 1)
     shown = {
@@ -279,8 +279,8 @@ def test_numbers_of_batch_1_and_batch_256(open_html: Open) -> None:
     assert [x.split(" / ")[1] for x in shown["utilisation"]] == ["2.1\u00a0%", "85\u00a0%"]
 
 
-def test_arrows_go_from_one_lane_into_the_next(open_html: Open) -> None:
-    page = opened(open_html, BatchesPlayer([run(1), run(4)], start=6))
+def test_arrows_go_from_one_lane_into_the_next(on_stage: Open) -> None:
+    page = on_stage(BatchesPlayer([run(1), run(4)], start=6))
     page.focus(".pw-picture")
     for _ in range(5):
         page.keyboard.press("ArrowDown")
@@ -290,8 +290,8 @@ def test_arrows_go_from_one_lane_into_the_next(open_html: Open) -> None:
     assert cycle(page) == 6
 
 
-def test_pointing_at_a_cell_speaks_and_leaving_ends_it(open_html: Open) -> None:
-    page = opened(open_html, BatchesPlayer(run(), batches=SIZES, start=9))
+def test_pointing_at_a_cell_speaks_and_leaving_ends_it(on_stage: Open) -> None:
+    page = on_stage(BatchesPlayer(run(), batches=SIZES, start=9))
     box = page.locator(".ba-array").bounding_box()
     assert box is not None
     side = box["width"] / 4
@@ -302,10 +302,10 @@ def test_pointing_at_a_cell_speaks_and_leaving_ends_it(open_html: Open) -> None:
 
 
 @pytest.mark.parametrize("wide", [1280, 390])
-def test_the_array_stands_whole_beside_its_stream(open_html: Open, wide: int) -> None:
+def test_the_array_stands_whole_beside_its_stream(on_stage: Open, wide: int) -> None:
     weights = run(40, 64, 64, 64, 64)
     for player in (BatchesPlayer(run(), batches=SIZES), BatchesPlayer([run(1, 64, 64, 64, 64), weights])):
-        page = opened(open_html, player, viewport=(wide, 900))
+        page = on_stage(player, viewport=(wide, 900))
         resize(page, wide, 900)
         room = page.locator(".pw-picture").bounding_box()
         assert room is not None
