@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from scene_page import caption, opened, resize, seek, settle, two_views
+from scene_page import caption, resize, seek, settle, two_views
 
 from pulsewarp import lesson, simt
 from pulsewarp.widgets import OccupancyPlayer, _wire
@@ -176,22 +176,22 @@ def misdrawn(page: Page, held: Launches, t: int) -> list[str]:
 
 
 @pytest.mark.parametrize("held", ALL, ids=[repr(held[-1]) for held in ALL])
-def test_every_bar_shows_the_blocks_that_are_there(open_html: Open, held: Launches) -> None:
-    page = opened(open_html, OccupancyPlayer(held))
+def test_every_bar_shows_the_blocks_that_are_there(on_stage: Open, held: Launches) -> None:
+    page = on_stage(OccupancyPlayer(held))
     last = max(one.blocks_per_sm for one in held) + 1
     for t in sorted({0, 1, last // 2, last - 1, last}):
         seek(page, t)
         assert misdrawn(page, held, t) == []
 
 
-def test_a_picture_of_another_frame_is_seen(open_html: Open) -> None:
-    page = opened(open_html, OccupancyPlayer(THREE))
+def test_a_picture_of_another_frame_is_seen(on_stage: Open) -> None:
+    page = on_stage(OccupancyPlayer(THREE))
     seek(page, 3)
     assert misdrawn(page, THREE, 4) and misdrawn(page, THREE, 2)
 
 
-def test_a_register_file_is_drawn_to_scale_with_what_is_left_over(open_html: Open) -> None:
-    page = opened(open_html, OccupancyPlayer(ONE))  # 12 warps of 1,280 in each 16,384, 1,024 left
+def test_a_register_file_is_drawn_to_scale_with_what_is_left_over(on_stage: Open) -> None:
+    page = on_stage(OccupancyPlayer(ONE))  # 12 warps of 1,280 in each 16,384, 1,024 left
     ground = page.locator(".oc-bar").nth(1).locator(".oc-ground").first.bounding_box()
     rest = page.locator(".oc-bar").nth(1).locator(".oc-rest").first.bounding_box()
     assert ground and rest
@@ -200,8 +200,8 @@ def test_a_register_file_is_drawn_to_scale_with_what_is_left_over(open_html: Ope
     assert "too small for a warp" in page.inner_text(".pw-legend")
 
 
-def test_a_carve_out_leaves_the_rest_to_the_cache(open_html: Open) -> None:
-    page = opened(open_html, OccupancyPlayer(CARVED))
+def test_a_carve_out_leaves_the_rest_to_the_cache(on_stage: Open) -> None:
+    page = on_stage(OccupancyPlayer(CARVED))
     bar = page.locator(".oc-bar").nth(2)
     ground, cache = bar.locator(".oc-ground").bounding_box(), bar.locator(".oc-cache").bounding_box()
     assert ground and cache
@@ -213,8 +213,8 @@ def test_a_carve_out_leaves_the_rest_to_the_cache(open_html: Open) -> None:
 # -------------------------------------------------------------------------------------- the page
 
 
-def test_panels_give_limits_changes_and_the_caveat(open_html: Open) -> None:
-    page = opened(open_html, OccupancyPlayer(TIED))
+def test_panels_give_limits_changes_and_the_caveat(on_stage: Open) -> None:
+    page = on_stage(OccupancyPlayer(TIED))
     rows = page.eval_on_selector_all(
         ".pw-compare tbody tr", "(rows) => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
     )
@@ -234,8 +234,8 @@ def test_panels_give_limits_changes_and_the_caveat(open_html: Open) -> None:
     assert page.locator(".pw-compare tbody td").all_text_contents()[1] == "8"  # not yet known to run out
 
 
-def test_the_table_holds_what_is_taken(open_html: Open) -> None:
-    page = opened(open_html, OccupancyPlayer(THREE))
+def test_the_table_holds_what_is_taken(on_stage: Open) -> None:
+    page = on_stage(OccupancyPlayer(THREE))
     page.get_by_role("button", name="Table").click()
     seek(page, 3)
     rows = page.eval_on_selector_all(
@@ -247,8 +247,8 @@ def test_the_table_holds_what_is_taken(open_html: Open) -> None:
     assert [row[6:] for row in registers] == [["8", "no"], ["4", "no"], ["2", "yes"]]
 
 
-def test_a_block_is_picked_by_hand_and_by_key(open_html: Open) -> None:
-    page = opened(open_html, OccupancyPlayer(THREE))
+def test_a_block_is_picked_by_hand_and_by_key(on_stage: Open) -> None:
+    page = on_stage(OccupancyPlayer(THREE))
     page.locator(".oc-lane").nth(1).locator(".oc-bar").nth(3).locator("[data-block='2']").click()
     assert caption(page) == [
         "64 registers a thread, block 2 holds warp slots 8 to 15, 2,048 registers for each warp, 16,384 in "
@@ -267,8 +267,8 @@ def test_a_block_is_picked_by_hand_and_by_key(open_html: Open) -> None:
     assert caption(page)[0].startswith("32 registers a thread: block 3 is placed;")
 
 
-def test_words_of_the_picture_keep_to_their_own_lane(open_html: Open) -> None:
-    page = opened(open_html, OccupancyPlayer(THREE))
+def test_words_of_the_picture_keep_to_their_own_lane(on_stage: Open) -> None:
+    page = on_stage(OccupancyPlayer(THREE))
     for wide in (1280, 960, 700, 390):
         resize(page, wide)
         for t in (1, 9):
