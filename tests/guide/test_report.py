@@ -65,6 +65,7 @@ NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?")
 NOTEBOOKS = [path.stem for path in (Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb")]
 # What a sentence beside a number quotes from evidence: node power over the summed TDP in published logs.
 QUOTED = {"energy": "0.93 1.28"}
+SIZES_TRIED = 4  # slices or nodes from the smallest that holds the model on
 EQUAL = 1  # the ratio at which both sides cost the same
 
 
@@ -199,6 +200,11 @@ class Origins:
                 yield n_chips
                 seconds = self.shape.active_params_b * 1e9 * size / chip.bandwidth_bytes_per_second / n_chips
                 yield short(1e3 * seconds)
+
+    def of_remark(self, _: str) -> set[str]:
+        found = [e for e in self.estimates.values() if e.remarks]
+        limits = ("token_ms",) if "token_ms" in self.inputs else ()
+        return text_of(*(e.name for e in found), *(short(self.inputs[n].value) for n in limits), SIZES_TRIED)
 
     def of_cost_input(self, name: str) -> set[str]:
         item = self.inputs[name]
@@ -518,7 +524,7 @@ def cells_of(advice: guide.Advice) -> list[report_rows.Cell]:
     tables = [report_rows.reasons(advice), *tables_of(advice), report_rows.prices(advice)]
     tables += [report_rows.commands(advice), report_rows.days(advice)]
     found = [cell for table in tables for row in table.rows for cell in row]
-    found += [*report_rows.break_even(advice), report_rows.pilot_cost(advice)]
+    found += [*report_rows.remarks(advice), *report_rows.break_even(advice), report_rows.pilot_cost(advice)]
     found += [*report_rows.headline(advice)]
     found += [report_rows.Cell(text, f"formula {n}") for n, text in report_rows.formulas(advice).items()]
     plan = advice.pilot

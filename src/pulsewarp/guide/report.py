@@ -90,6 +90,7 @@ def as_text(advice: Advice) -> str:
     lines += [f" [measured] {item.text}" for item in advice.measured]
     for table in tables(advice):
         lines += ["", table.title, *_columns(table)]
+    lines += [f" {cell.text}" for cell in rows.remarks(advice)]
     lines += [f" {cell.text}" for cell in rows.break_even(advice)]
     lines += ["", "Pilot", f" Question: {advice.pilot.question}", f" Metric: {advice.pilot.metric}."]
     lines += [f" {advice.pilot.stop_ratio}"]
@@ -106,7 +107,7 @@ def as_markdown(advice: Advice) -> str:
     parts = [f"**{advice.summary}**", f"You said: {_workload(advice)}"]
     parts += [f"You measured: {item.text}" for item in advice.measured]
     parts += [_markdown_table(table) for table in (rows.reasons(advice), *tables(advice)) if table.rows]
-    parts += [cell.text for cell in rows.break_even(advice)]
+    parts += [cell.text for cell in (*rows.remarks(advice), *rows.break_even(advice))]
     pilot = advice.pilot
     parts.append(
         f"### Pilot\n\n{pilot.question}\n\nMetric: {pilot.metric}. {pilot.stop_ratio}\n\n"

@@ -1,4 +1,8 @@
-"""A report as one HTML page: self-contained, without script or request, for a screen, a phone and A4."""
+"""A report as one HTML page: self-contained, without script or request, for a screen, a phone and A4.
+
+On paper the front of one sheet holds what is decided by, and the back how each number came by and how to
+reproduce it; a report without costs fits the front alone.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ def as_page(advice: Advice, *, made: str = "") -> str:
         _asked(advice),
         _price_line(advice),
         _reasons(advice),
-        _section(rows.estimates(advice), "numbers"),
+        _section(rows.estimates(advice), "numbers", rows.remarks(advice)),
         _section(rows.flips(advice)),
         _pilot(advice),
         _evidence(advice),
@@ -115,7 +119,7 @@ def _reasons(advice: Advice) -> str:
                 ("source", "Source: ", source),
                 ("more", "Way round: ", around),
                 ("more", "Against it: ", against),
-                ("more", "Shown in: ", shown),
+                ("more shown", "Shown in: ", shown),
             )
             if cell.text
         ]
@@ -144,7 +148,11 @@ def _pilot(advice: Advice) -> str:
         f"<p><b>Metric.</b> {_shown(Cell(pilot.metric, 'pilot'))}.</p>"
         f"<p><b>Stop.</b> {_shown(Cell(pilot.stop_ratio, 'pilot'))}</p>"
         f"{_days(advice)}{remarks}"
-        + (f'<p class="source">The words of these commands were read in: {read_in}.</p>' if read_in else "")
+        + (
+            f'<p class="source commands">The words of these commands were read in: {read_in}.</p>'
+            if read_in
+            else ""
+        )
         + (f"<h3>What to watch</h3><ul>{watch}</ul>" if watch else "")
         + "</section>"
     )
@@ -157,7 +165,7 @@ def _days(advice: Advice) -> str:
     for day, (name, does, stop_if) in zip(advice.pilot.days, table.rows, strict=True):
         typed = "".join(
             f"<li><code>{_shown(Cell(command.text, 'pilot'))}</code> "
-            f"{_shown(Cell(command.why, 'pilot'))}</li>"
+            f'<span class="why">{_shown(Cell(command.why, "pilot"))}</span></li>'
             for command in day.commands
         )
         listed = f'<ul class="typed">{typed}</ul>' if typed else ""
@@ -219,10 +227,11 @@ def _style() -> str:
 # --- parts --------------------------------------------------------------------------------------------------
 
 
-def _section(table: Table, kind: str = "") -> str:
+def _section(table: Table, kind: str = "table", below: tuple[Cell, ...] = ()) -> str:
     if not table.rows:
         return ""
-    return f'<section class="{kind or "table"}"><h2>{escape(table.title)}</h2>{_table(table)}</section>'
+    said = "".join(f'<p class="more">{_shown(cell)}</p>' for cell in below)
+    return f'<section class="{kind}"><h2>{escape(table.title)}</h2>{_table(table)}{said}</section>'
 
 
 def _table(table: Table) -> str:

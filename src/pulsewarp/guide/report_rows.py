@@ -276,6 +276,26 @@ def estimates(advice: Advice) -> Table:
     return Table("Numbers, each with its band", tuple(columns), tuple(zip(*columns.values(), strict=True)))
 
 
+def remarks(advice: Advice) -> tuple[Cell, ...]:
+    """Return what the numbers of some chips lack or stand for, each once with the chips' names.
+
+    Parameters
+    ----------
+    advice : Advice
+        What to show.
+
+    Returns
+    -------
+    tuple of Cell
+        A sentence each; empty where nothing is to be said.
+    """
+    names: dict[str, list[str]] = {}
+    for estimate in advice.estimates:
+        for text in estimate.remarks:
+            names.setdefault(text, []).append(estimate.name)
+    return tuple(Cell(f"{', '.join(chips_)}: {text}.", "remark") for text, chips_ in names.items())
+
+
 def _waits(advice: Advice) -> bool:
     """Whether a port or a wait for the chips comes before the first day."""
     leads = [item.value for item in advice.inputs if item.name.endswith("_lead_weeks")]
