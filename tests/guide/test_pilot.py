@@ -131,6 +131,19 @@ def test_the_cost_is_hours_times_price() -> None:
     assert str(100 * -(-round(advice.pilot.cost_usd.high) // 100)) in advice.pilot.gcloud()
 
 
+def test_where_nothing_was_compared_the_cost_comes_from_the_price_list_and_no_token_rate_is_asked_for() -> (
+    None
+):
+    painted = guide.advise(Workload(domain="diffusion", phase="train", framework="pytorch", chips=64)).pilot
+    usd = sorted(row.usd_per_chip_hour for row in chips.prices("h100_sxm") if row.kind == "on-demand")
+    assert [m.chip_id for m in painted.machines] == ["h100_sxm"] and painted.cost_usd is not None
+    hour = painted.cost_usd.value / pilot_chip_hours(MACHINES["h100_sxm"])
+    assert usd[0] < hour < usd[-1]
+    assert not any("--own-run" in command.text for command in painted.commands)
+    assert "port" not in painted.metric and "port" in pilot().metric
+    assert "results an hour" in painted.steps[-1] and "results an hour" not in pilot().steps[-1]
+
+
 def test_our_own_commands_are_ones_that_the_command_line_knows() -> None:
     """A typo in an option of a pilot's command turns this red; so does an option that goes away."""
     own = [c.text for c in pilot().commands if c.text.startswith("pulsewarp ")]

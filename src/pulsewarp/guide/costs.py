@@ -632,6 +632,11 @@ def _price(
     return listed * (1 - off) + numbers["host_usd_per_chip_hour"], found
 
 
+def list_price(chip_id: str) -> Band | None:
+    """Return a chip's lowest, median and highest on-demand price in the catalogue; None where none is."""
+    return _listed_price(chip_id, False, None)[0]
+
+
 @functools.lru_cache(maxsize=256)
 def _listed_price(
     chip_id: str, only_google: bool, rows: tuple[chips.Price, ...] | None

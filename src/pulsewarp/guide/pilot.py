@@ -11,7 +11,7 @@ from pulsewarp.bench.shapes import MODELS
 from pulsewarp.chips import Source
 from pulsewarp.guide import machines
 from pulsewarp.guide.band import Band, short
-from pulsewarp.guide.costs import ChipEstimate, Comparison
+from pulsewarp.guide.costs import ChipEstimate, Comparison, list_price
 from pulsewarp.guide.machines import MACHINES, Machine
 from pulsewarp.guide.pilot_files import as_gcloud, as_terraform
 from pulsewarp.guide.workload import Workload
@@ -176,9 +176,9 @@ def plan_pilot(workload: Workload, verdict: str, comparison: Comparison) -> Pilo
     question, stop = _question(workload, sides, comparison, chosen)
     return Pilot(
         question=question,
-        metric=_metric(workload),
+        metric=_metric(workload, sides),
         stop_ratio=stop,
-        days=_days(workload, sides, rented),
+        days=_days(workload, sides, rented, bool(comparison.estimates)),
         watch=_WATCH if rented else _WATCH[:_RENTED_ONLY],
         machines=rented,
         remarks=(*remarks, *_too_small_for_it(rented, chosen)),
@@ -251,13 +251,13 @@ def _on_a_device() -> Pilot:
     )
 
 
-def _metric(workload: Workload) -> str:
+def _metric(workload: Workload, sides: tuple[str, ...]) -> str:
     serves = workload.phase == "inference"
     unit = "a million output tokens at your latency" if serves else "a billion training tokens"
     if workload.domain not in ("llm", "any"):
         unit = "a thousand results" if serves else "an epoch to the same quality"
     money = "US dollars" if workload.location in _RENTED else "Hours"
-    port = ", port included" if workload.location in _RENTED else ""
+    port = ", port included" if workload.location in _RENTED and "tpu" in sides else ""
     return f"{money} for {unit}{port}, on the same model, data, precision and quality"
 
 
@@ -342,7 +342,7 @@ def _cost(rented: tuple[Machine, ...], comparison: Comparison) -> Band | None:
     prices = {e.chip_id: e.usd_per_chip_hour for e in comparison.estimates}
     total = Band(0.0, 0.0, 0.0)
     for machine in rented:
-        price = prices.get(machine.chip_id)
+        price = prices.get(machine.chip_id) if prices else list_price(machine.chip_id)
         if price is None:
             return None
         part = price * pilot_chip_hours(machine)
@@ -389,7 +389,9 @@ _WATCH = (
 )
 
 
-def _days(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...]) -> tuple[Day, ...]:
+def _days(
+    workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...], compared: bool
+) -> tuple[Day, ...]:
     each = " of each side" if len(sides) == 2 else ""
     serves = workload.phase == "inference"
     reads = "prefill and decode" if workload.domain in ("llm", "any") else "forward passes"
@@ -436,12 +438,15 @@ def _days(workload: Workload, sides: tuple[str, ...], rented: tuple[Machine, ...
         Day(
             "Feed back",
             f"Put measured speed{' and real quotes' if away else ''} into the workload, ask again, decide; "
-            "keep a way back.",
+            "keep a way back."
+            if compared
+            else f"Divide {'quotes' if away else 'the hours at hand'} by results an hour, for each machine; "
+            "put what was learnt into the workload, ask again, decide; keep a way back.",
             "The verdict and its flips no longer move.",
             (
                 *_give_back(rented, "Nothing is paid for any longer."),
                 *_compare(sides),
-                _feedback(workload, sides, rented),
+                _feedback(workload, sides, rented if compared else ()),
             ),
         ),
     )
