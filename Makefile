@@ -6,11 +6,13 @@ PYTHON ?= $(firstword $(PYTHONS))
 VENV := .venv
 TOOLS := .cache/tools
 NOX := $(TOOLS)/bin/nox
+# JupyterLab refuses root unless told, and in a container there often is nobody else.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: lab test check bench notebooks picture address clean
 
 lab: $(VENV)/.installed  ## build the environment, then open JupyterLab on the first notebook
-	$(VENV)/bin/jupyter lab notebooks/00_start_here.ipynb
+	$(VENV)/bin/jupyter lab $(AS_ROOT) notebooks/00_start_here.ipynb
 
 test: $(NOX)  ## lint, types, floors, tests, notebooks and browsers, in every environment
 	$(NOX)
